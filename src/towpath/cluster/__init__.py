@@ -1,0 +1,1 @@
+"""The cluster: who is in it and who shows as leader."""

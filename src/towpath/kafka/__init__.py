@@ -1,0 +1,1 @@
+"""The Kafka front end: decode, check, answer; it holds no data."""

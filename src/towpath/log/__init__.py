@@ -1,0 +1,1 @@
+"""The log: what every front end sees of storage."""

@@ -1,0 +1,133 @@
+"""The log as its callers see it: append batches, read batches, find offsets, move the start.
+
+A front end validates a batch with `records.validate`, waits for room with `admit`, and hands it to
+`append`, which enqueues at once and resolves a future when the batch is durable and committed.
+Appends of one stream are committed in the order in which `append` was called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from towpath.objects.store import Buffer
+from towpath.records.batch import BatchInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where a batch went. A duplicate gets the offset it got the first time."""
+
+    base_offset: int
+    log_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The readable range `[start, end)` of a stream at one moment."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """Batches from an offset on, their base offsets patched, and the bounds they were read at.
+
+    `buffers` concatenated is a valid Kafka records field; the first batch may start below the
+    asked offset (it contains it). The buffers stay valid as long as they are referenced.
+    """
+
+    buffers: Sequence[Buffer]
+    size_bytes: int
+    bounds: Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampedOffset:
+    """An offset and the timestamp of its record."""
+
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamUsage:
+    """What a stream takes up, for describe and log-dirs."""
+
+    bounds: Bounds
+    size_bytes: int
+    """Bytes of readable records (cumulative sizes count WAL bytes)."""
+    object_count: int
+    last_write_ms: int
+    """When the newest entry was written; -1 if there is none."""
+
+
+NO_WAIT: Final = 0
+
+
+class Log(ABC):
+    """One storage class's log. All methods run on the event loop."""
+
+    @abstractmethod
+    def admit(self, size_bytes: int) -> Awaitable[None] | None:
+        """Room for `size_bytes` more in the buffers: None if there is, else what to wait for.
+
+        First come, first served. Raises LogClosed while shutting down.
+        """
+
+    @abstractmethod
+    def append(self, stream_id: int, batch: BatchInfo) -> asyncio.Future[Appended]:
+        """Enqueue one validated batch. The future fails with ProducerError, StreamGone,
+        LogUnavailable (retriable, nothing visible) or LogClosed."""
+
+    @abstractmethod
+    async def bounds(self, stream_ids: Sequence[int]) -> list[Bounds]:
+        """The streams' present bounds, linearizable."""
+
+    @abstractmethod
+    async def read(
+        self, stream_id: int, offset: int, max_bytes: int, *, min_one: bool
+    ) -> ReadResult:
+        """Whole batches from `offset` on, up to `max_bytes`; with `min_one` at least one batch even
+        if it is larger. At the log end the result is empty. Raises OffsetOutOfRange, LogDamaged,
+        LogUnavailable. An empty answer is linearizable: it asked the store."""
+
+    @abstractmethod
+    def wait_for_growth(
+        self, positions: Sequence[tuple[int, int]], wake: asyncio.Event
+    ) -> GrowthWatch:
+        """Set `wake` whenever one of the `(stream_id, known_end)` streams grows past `known_end`
+        (at once if it already did), also by another broker's commit."""
+
+    @abstractmethod
+    async def offset_for_time(self, stream_id: int, timestamp_ms: int) -> TimestampedOffset | None:
+        """The first record at or after the timestamp, or None."""
+
+    @abstractmethod
+    async def offset_of_max_timestamp(self, stream_id: int) -> TimestampedOffset | None:
+        """The record with the greatest timestamp (the first of equals), or None if empty."""
+
+    @abstractmethod
+    async def delete_before(self, stream_id: int, offset: int) -> int:
+        """Move the log start to `offset` (never back) and return the log start now.
+        `offset` -1 means the log end. Raises OffsetOutOfRange above the end."""
+
+    @abstractmethod
+    async def usage(self, stream_ids: Sequence[int]) -> list[StreamUsage]:
+        """What the streams take up."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Stop admitting, flush what was appended, and answer every future."""
+
+
+class GrowthWatch(ABC):
+    """A registration of `wait_for_growth`."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Stop watching."""

@@ -1,0 +1,1 @@
+"""The metadata store: where offsets, locations, topics and leases live."""

@@ -1,0 +1,1 @@
+"""Topics: their records, settings and life."""
