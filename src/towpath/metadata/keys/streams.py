@@ -66,6 +66,11 @@ def is_index_entry(key: str) -> bool:
     return key.startswith(_ENTRY, stream_end) and key.startswith(STREAMS_PREFIX)
 
 
+def parse_stream_id(key: str) -> int:
+    """The stream of any key under `STREAMS_PREFIX`."""
+    return unpad(key[len(STREAMS_PREFIX) : len(STREAMS_PREFIX) + WIDTH])
+
+
 def log_start(stream_id: int) -> str:
     """The key of the stream's first readable offset; absent means 0."""
     return f"{STREAMS_PREFIX}{pad(stream_id)}/log-start"

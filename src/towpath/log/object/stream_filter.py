@@ -1,0 +1,13 @@
+"""Which streams still exist, as the topics know it; the log itself knows no topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+StreamFilter = Callable[[int], bool]
+"""Whether a stream's topic exists. May be a moment behind: late appends are swept."""
+
+
+def every_stream(stream_id: int) -> bool:
+    """For logs without topics: every stream exists."""
+    return stream_id >= 0
