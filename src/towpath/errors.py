@@ -17,6 +17,9 @@ class TowpathError(Exception):
 class BatchError(TowpathError):
     """A produced batch is not acceptable; nothing of it was stored."""
 
+    record_index: int | None = None
+    """Which record of the batch is at fault, if it is one."""
+
 
 class CorruptBatch(BatchError):
     """The checksum, the lengths or the compressed bytes are wrong."""

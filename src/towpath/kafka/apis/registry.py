@@ -3,7 +3,8 @@
 A handler is `async def handle(request, context) -> response`. Requests of one connection start in
 the order of their arrival, each when the one before has finished or called `context.release()`:
 Produce releases once its batches are enqueued in order. Answers always leave in request order.
-A handler that returns None sends no answer (Produce with acks=0).
+A handler that returns None sends no answer (Produce with acks=0); one that raises
+`CloseConnection` ends the connection without an answer.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from towpath.kafka.services import Services
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
+
+
+class CloseConnection(Exception):
+    """Close the connection: an error that the client cannot be told of (Produce with acks=0)."""
 
 
 @dataclass(slots=True)
@@ -45,6 +50,8 @@ class Api:
     request_type: type[Any]
     response_type: type[Any]
     handle: Callable[[Any, RequestContext], Awaitable[Any | None]]
+    cancel_on_disconnect: bool = False
+    """Whether a client that is gone ends the request: true of mere waiting, never of writing."""
 
 
 APIS: dict[int, Api] = {}
@@ -57,6 +64,7 @@ def api(
     request: type[Request],
     response: type[Response],
     advertised_min_version: int | None = None,
+    cancel_on_disconnect: bool = False,
 ) -> Callable[
     [Callable[[Request, RequestContext], Awaitable[Response | None]]],
     Callable[[Request, RequestContext], Awaitable[Response | None]],
@@ -79,6 +87,7 @@ def api(
             request_type=request,
             response_type=response,
             handle=handle,
+            cancel_on_disconnect=cancel_on_disconnect,
         )
         return handle
 
