@@ -11,12 +11,18 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from towpath.objects.store import Buffer
 
 HEADER_SIZE_BYTES = 61
 LENGTH_PREFIX_BYTES = 12
 """`batchLength` counts what follows the first 12 bytes."""
+MAGIC = 2
+MAGIC_AT = 16
+CRC_AT = 17
+ATTRIBUTES_AT = 21
+MAX_TIMESTAMP_AT = 35
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
@@ -33,8 +39,7 @@ _BASE_OFFSET_AND_LENGTH = struct.Struct(">qi")
 _OFFSET_LENGTH_EPOCH = struct.Struct(">qii")
 
 
-@dataclass(frozen=True, slots=True)
-class BatchHeader:
+class BatchHeader(NamedTuple):
     """The fields of a batch header as they stand in the bytes."""
 
     base_offset: int
@@ -63,7 +68,7 @@ class BatchHeader:
 
 def parse_header(data: Buffer, at: int = 0) -> BatchHeader:
     """The header at `at`; struct.error if fewer than 61 bytes are left."""
-    return BatchHeader(*HEADER.unpack_from(data, at))
+    return BatchHeader._make(HEADER.unpack_from(data, at))
 
 
 @dataclass(frozen=True, slots=True)

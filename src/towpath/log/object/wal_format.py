@@ -29,6 +29,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -56,16 +57,14 @@ class WalFormatError(Exception):
     """The bytes are not a valid WAL object. The message names what is wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRow:
+class BatchRow(NamedTuple):
     """Where a batch lies: its first byte (after the length prefix) relative to its chunk."""
 
     offset_in_chunk: int
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class IndexRow:
+class IndexRow(NamedTuple):
     """One row of the chunk index as it stands in the bytes."""
 
     stream_id: int
@@ -77,8 +76,7 @@ class IndexRow:
     max_timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkImage:
+class ChunkImage(NamedTuple):
     """One stream's chunk in an encoded object, with a row per batch in the order given."""
 
     stream_id: int
@@ -186,13 +184,23 @@ class _Parts:
         self._crc = 0
         self._small: list[Buffer] = []
 
-    def add(self, data: Buffer, size_bytes: int) -> None:
-        self.size_bytes += size_bytes
-        if size_bytes < JOIN_BELOW_BYTES:
-            self._small.append(data)
-        else:
-            self._join()
-            self._take(data)
+    def add(self, data: Buffer) -> None:
+        """Append a buffer of the object's own, such as the header."""
+        self.size_bytes += len(data)
+        self._small.append(data)
+
+    def add_batches(self, batches: Sequence[BatchInfo]) -> None:
+        """Append batches, each behind its length."""
+        for batch in batches:
+            data = batch.data
+            size_bytes = len(data)
+            self.size_bytes += BATCH_LENGTH.size + size_bytes
+            self._small.append(BATCH_LENGTH.pack(size_bytes))
+            if size_bytes < JOIN_BELOW_BYTES:
+                self._small.append(data)
+            else:
+                self._join()
+                self._take(data)
 
     def finish(self) -> None:
         """Append the checksum of everything added so far."""
@@ -231,14 +239,10 @@ def encode_wal(
     head = HEADER.pack(
         MAGIC, VERSION, wal_id.bytes, domain, created_at_ms, len(images), index_offset
     )
-    parts.add(head, HEADER.size)
+    parts.add(head)
     for _, batches in ordered:
-        for batch in batches:
-            size_bytes = len(batch.data)
-            parts.add(BATCH_LENGTH.pack(size_bytes), BATCH_LENGTH.size)
-            parts.add(batch.data, size_bytes)
-    index = b"".join([_pack_row(image.index_row()) for image in images])
-    parts.add(index, len(index))
+        parts.add_batches(batches)
+    parts.add(b"".join([INDEX_ROW.pack(*image.index_row()) for image in images]))
     parts.finish()
     return WalImage(parts.parts, parts.size_bytes, images)
 
@@ -282,18 +286,6 @@ def _lay_out_chunk(stream_id: int, at: int, batches: Sequence[BatchInfo]) -> Chu
         min(batch.min_timestamp_ms for batch in batches),
         max(batch.max_timestamp_ms for batch in batches),
         tuple(rows),
-    )
-
-
-def _pack_row(row: IndexRow) -> bytes:
-    return INDEX_ROW.pack(
-        row.stream_id,
-        row.chunk_offset,
-        row.chunk_length,
-        row.record_count,
-        row.batch_count,
-        row.min_timestamp_ms,
-        row.max_timestamp_ms,
     )
 
 
