@@ -109,5 +109,10 @@ class Topics(ABC):
         *,
         replace: bool,
         validate_only: bool = False,
+        expect_version: int | None = None,
     ) -> Topic:
-        """Set overrides (None removes one); with `replace` all others are removed."""
+        """Set overrides (None removes one); with `replace` all others are removed.
+
+        With `expect_version` the change is made to exactly that version of the topic, or
+        ConcurrentChange is raised.
+        """

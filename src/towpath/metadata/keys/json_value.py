@@ -10,12 +10,19 @@ class UnknownValueVersion(Exception):
     """A stored value was written by a newer release, or is damaged."""
 
 
+class Fields(dict[str, Any]):
+    """The fields of a value; asking for one that is not there tells that the value is damaged."""
+
+    def __missing__(self, name: str) -> Any:
+        raise UnknownValueVersion(f"damaged value: it has no field {name!r}")
+
+
 def encode(version: int, fields: dict[str, Any]) -> bytes:
     """The fields as compact JSON, with `version` first."""
     return json.dumps({"version": version, **fields}, separators=(",", ":")).encode()
 
 
-def decode(value: bytes, version: int, what: str) -> dict[str, Any]:
+def decode(value: bytes, version: int, what: str) -> Fields:
     """The fields of a value of exactly this version."""
     try:
         fields = json.loads(value)
@@ -24,4 +31,4 @@ def decode(value: bytes, version: int, what: str) -> dict[str, Any]:
         raise UnknownValueVersion(f"damaged {what} value: {value[:80]!r}") from error
     if found != version:
         raise UnknownValueVersion(f"{what} value has version {found}, this release knows {version}")
-    return dict(fields)
+    return Fields(fields)

@@ -17,4 +17,7 @@ def unpad(text: str) -> int:
     """The inverse of `pad`; rejects anything that `pad` does not write."""
     if len(text) != WIDTH or not text.isascii() or not text.isdigit():
         raise ValueError(f"{text!r} is not a {WIDTH}-digit number")
-    return int(text)
+    number = int(text)
+    if number >= 1 << 64:
+        raise ValueError(f"{text} does not fit an unsigned 64-bit key field")
+    return number

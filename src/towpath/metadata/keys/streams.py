@@ -78,6 +78,8 @@ def log_start(stream_id: int) -> str:
 
 def encode_log_start(offset: int) -> bytes:
     """The log start as decimal digits after a version tag."""
+    if offset < 0:
+        raise ValueError(f"a log start is not negative: {offset}")
     return b"1:%d" % offset
 
 

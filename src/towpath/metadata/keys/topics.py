@@ -46,7 +46,8 @@ def partitions_prefix(name: str) -> str:
 
 def is_topic(key: str) -> bool:
     """Whether the key is a topic's record (and not a partition's)."""
-    return key.startswith(TOPICS_PREFIX) and "/" not in key[len(TOPICS_PREFIX) :]
+    name = key[len(TOPICS_PREFIX) :]
+    return key.startswith(TOPICS_PREFIX) and name != "" and "/" not in name
 
 
 def topic_name(key: str) -> str:
@@ -61,6 +62,8 @@ def deleted(topic_number: int) -> str:
 
 def parse_deleted(key: str) -> int:
     """The topic number of a grave's key."""
+    if not key.startswith(DELETED_PREFIX):
+        raise ValueError(f"{key!r} is not the key of a deleted topic")
     return unpad(key[len(DELETED_PREFIX) :])
 
 

@@ -11,6 +11,7 @@ import uuid
 from dataclasses import dataclass
 
 from towpath.metadata.keys import ROOT, json_value
+from towpath.metadata.keys.numbers import pad
 
 STAGING_PREFIX = f"{ROOT}/wal/staging/"
 OBJECTS_PREFIX = f"{ROOT}/wal/objects/"
@@ -23,6 +24,8 @@ BLOCK_SIZE_IDS = 1 << 16
 
 def wal_id(block: uuid.UUID, number: int) -> uuid.UUID:
     """The `number`-th walId of a block (a block's own last four bytes are zero)."""
+    if block != block_of(block) or not 0 <= number < BLOCK_SIZE_IDS:
+        raise ValueError(f"block {block} has no walId number {number}")
     return uuid.UUID(int=block.int | number)
 
 
@@ -63,7 +66,7 @@ def wal_objects_prefix(domain: int) -> str:
 
 def deref(wal: uuid.UUID, stream_id: int) -> str:
     """The mark that a stream no longer needs its chunk of an object."""
-    return f"{DEREFS_PREFIX}{wal.hex}/{stream_id:020d}"
+    return f"{DEREFS_PREFIX}{wal.hex}/{pad(stream_id)}"
 
 
 def derefs_prefix(wal: uuid.UUID) -> str:
@@ -83,7 +86,11 @@ def gc_prefix(domain: int) -> str:
 
 def parse_last_uuid(key: str) -> uuid.UUID:
     """The UUID in the last segment of a staging, object or gc key."""
-    return uuid.UUID(hex=key.rsplit("/", 1)[1])
+    text = key.rpartition("/")[2]
+    found = uuid.UUID(hex=text)
+    if found.hex != text:
+        raise ValueError(f"{key!r} does not end with a UUID in plain hex")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

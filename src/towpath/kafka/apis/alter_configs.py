@@ -1,0 +1,56 @@
+"""AlterConfigs (key 33), v0-2: replaces all overrides of a topic by the given ones.
+
+- A resource or a setting given twice, and a null value, is INVALID_REQUEST.
+- Only topics can be altered; brokers are configured by their file and a restart.
+
+Deprecated in Kafka in favour of IncrementalAlterConfigs, and still served by it.
+"""
+
+from __future__ import annotations
+
+from towpath.kafka.apis.admin_support import EXPECTED_FAILURES, failure_of
+from towpath.kafka.apis.config_resources import (
+    check_alterable,
+    check_configs,
+    check_once,
+    repeated_resources,
+)
+from towpath.kafka.apis.registry import RequestContext, api
+from towpath.kafka.codec.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+@api(key=33, versions=(0, 2), request=AlterConfigsRequest, response=AlterConfigsResponse)
+async def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
+    """Alter each resource, or say why not."""
+    return AlterConfigsResponse(
+        responses=[await _alter(resource, request, context) for resource in request.resources]
+    )
+
+
+async def _alter(
+    resource: AlterConfigsResource, request: AlterConfigsRequest, context: RequestContext
+) -> AlterConfigsResourceResponse:
+    response = AlterConfigsResourceResponse(
+        error_message=None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+    services = context.services
+    try:
+        check_once(resource, repeated_resources(request.resources))
+        check_configs(resource.configs, may_be_null=())
+        check_alterable(resource, services.cluster.broker_id, loggers_known=False)
+        await services.topics.alter(
+            resource.resource_name,
+            {config.name: config.value for config in resource.configs},
+            replace=True,
+            validate_only=request.validate_only,
+        )
+    except EXPECTED_FAILURES as error:
+        response.error_code, response.error_message = failure_of(error)
+    return response

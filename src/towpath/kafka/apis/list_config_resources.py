@@ -1,0 +1,52 @@
+"""ListConfigResources (key 74), v0-1: the resources whose settings can be described.
+
+- v0 lists client metrics subscriptions only, of which there are none.
+- v1 lists the asked types, or all when none is asked: brokers and their loggers by id, and topics
+  by name. Groups and client metrics have no settings of their own.
+- A type that Kafka does not know fails the request with UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from towpath.kafka.apis.admin_support import freshen
+from towpath.kafka.apis.config_resources import ResourceType
+from towpath.kafka.apis.registry import RequestContext, api
+from towpath.kafka.codec.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from towpath.kafka.errors import ErrorCode
+
+
+@api(
+    key=74,
+    versions=(0, 1),
+    request=ListConfigResourcesRequest,
+    response=ListConfigResourcesResponse,
+)
+async def handle(
+    request: ListConfigResourcesRequest, context: RequestContext
+) -> ListConfigResourcesResponse:
+    """List the resources, in Kafka's order of types."""
+    if context.api_version == 0:
+        return ListConfigResourcesResponse()
+    asked = set(request.resource_types) or set(ResourceType)
+    if asked - set(ResourceType):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    await freshen(context.services)
+    broker_ids = [str(broker.broker_id) for broker in context.services.cluster.brokers()]
+    topic_names = [topic.name for topic in context.services.topics.all()]
+    listed = (
+        (ResourceType.BROKER_LOGGER, broker_ids),
+        (ResourceType.BROKER, broker_ids),
+        (ResourceType.TOPIC, topic_names),
+    )
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind, names in listed
+            if kind in asked
+            for name in names
+        ]
+    )

@@ -1,0 +1,184 @@
+"""Metadata (key 3), v0-13: brokers, topics, and which broker to ask for each partition.
+
+- Topics: null (v1+) or empty (v0) asks for all; by name; by id (v12+, an unknown id is answered
+  with UNKNOWN_TOPIC_ID). Names and ids may be mixed; of an entry with both, the id counts.
+- Missing topics are created if the request (v4+; always before) and `auto.create.topics.enable`
+  allow it. Kafka creates them in the background and answers an error the first time; here the
+  answer holds the created topic.
+- The leader is the broker that the rendezvous hash names; any broker serves any partition. The
+  leader epoch is 0, and the one replica shown is the leader.
+- Authorized operations are the full masks that Kafka answers without an authorizer.
+
+Left out: zones; REBOOTSTRAP_REQUIRED (v13), which a broker never has a reason to send.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from towpath.errors import InvalidTopicName, TowpathError
+from towpath.kafka.apis.admin_support import (
+    CLUSTER_OPERATIONS,
+    TOPIC_OPERATIONS,
+    freshen,
+    missing_topic,
+    run_bounded,
+)
+from towpath.kafka.apis.registry import RequestContext, api
+from towpath.kafka.codec.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from towpath.kafka.codec.schema import ZERO_UUID
+from towpath.kafka.errors import ErrorCode
+from towpath.kafka.services import Services
+from towpath.metadata.store import MetadataError
+from towpath.topics.interface import NewTopic, Topic
+from towpath.topics.names import is_internal, is_valid
+
+_IDS_SINCE = 12
+_LEADER_EPOCH = 0
+
+
+@api(key=3, versions=(0, 13), request=MetadataRequest, response=MetadataResponse)
+async def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    """Answer the cluster's shape, creating missing topics where allowed."""
+    if _is_malformed(request, context.api_version):
+        return _invalid_request(request)
+    services = context.services
+    fresh = await freshen(services)
+    topics = await _topics(request, context, fresh)
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            topic.topic_authorized_operations = TOPIC_OPERATIONS
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(
+                node_id=broker.broker_id, host=broker.host, port=broker.port, rack=broker.rack
+            )
+            for broker in services.cluster.brokers()
+        ],
+        cluster_id=services.cluster.cluster_id,
+        controller_id=services.cluster.controller(),
+        topics=topics,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def _is_malformed(request: MetadataRequest, version: int) -> bool:
+    """Kafka refuses ids and null names in v10 and v11, though their encoding has room for them."""
+    return version < _IDS_SINCE and any(
+        topic.name is None or topic.topic_id != ZERO_UUID for topic in request.topics or ()
+    )
+
+
+def _invalid_request(request: MetadataRequest) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST,
+                name=topic.name or "",
+                topic_id=topic.topic_id,
+            )
+            for topic in request.topics or ()
+        ]
+    )
+
+
+async def _topics(
+    request: MetadataRequest, context: RequestContext, fresh: bool
+) -> list[MetadataResponseTopic]:
+    services = context.services
+    if request.topics is None or (context.api_version == 0 and not request.topics):
+        return [_found(topic, services) for topic in services.topics.all()]
+    may_create = (
+        fresh and request.allow_auto_topic_creation and services.settings.auto_create_topics_enable
+    )
+
+    async def answer(asked: tuple[UUID, str | None]) -> MetadataResponseTopic:
+        topic_id, name = asked
+        if topic_id != ZERO_UUID:
+            return _by_id(topic_id, services, fresh)
+        if name is None:
+            return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=None)
+        topic = services.topics.get(name)
+        if topic is not None:
+            return _found(topic, services)
+        return await _missing(name, services, fresh=fresh, may_create=may_create)
+
+    return await run_bounded(answer, _asked_once(request.topics))
+
+
+def _asked_once(topics: list[MetadataRequestTopic]) -> list[tuple[UUID, str | None]]:
+    """Each topic asked for, once, in the order of the request."""
+    keyed = (
+        (topic.topic_id, None if topic.topic_id != ZERO_UUID else topic.name) for topic in topics
+    )
+    return list(dict.fromkeys(keyed))
+
+
+def _by_id(topic_id: UUID, services: Services, fresh: bool) -> MetadataResponseTopic:
+    topic = services.topics.get_by_id(topic_id)
+    if topic is not None:
+        return _found(topic, services)
+    code = ErrorCode.UNKNOWN_TOPIC_ID if fresh else ErrorCode.LEADER_NOT_AVAILABLE
+    return MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id)
+
+
+async def _missing(
+    name: str, services: Services, *, fresh: bool, may_create: bool
+) -> MetadataResponseTopic:
+    if not is_valid(name):
+        return _failed(name, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if not may_create:
+        return _failed(name, missing_topic(fresh))
+    try:
+        return _found(await services.topics.create(NewTopic(name)), services)
+    except InvalidTopicName:
+        return _failed(name, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    except (TowpathError, MetadataError):
+        # Another client may have created it at the same moment; else the client may try again.
+        topic = services.topics.get(name)
+        if topic is not None:
+            return _found(topic, services)
+        return _failed(name, ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+def _failed(name: str, code: ErrorCode) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
+
+
+def _found(topic: Topic, services: Services) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        partitions=_partitions(topic, services),
+    )
+
+
+def _partitions(topic: Topic, services: Services) -> list[MetadataResponsePartition]:
+    """The partitions; those of one leader share one list of replicas, which nobody changes."""
+    leader_of = services.cluster.leader
+    first_stream = topic.stream(0)
+    nodes: dict[int, list[int]] = {}
+    partitions = []
+    for number in range(topic.partitions):
+        leader = leader_of(first_stream + number)
+        replicas = nodes.setdefault(leader, [leader])
+        partitions.append(
+            MetadataResponsePartition(
+                partition_index=number,
+                leader_id=leader,
+                leader_epoch=_LEADER_EPOCH,
+                replica_nodes=replicas,
+                isr_nodes=replicas,
+            )
+        )
+    return partitions
