@@ -1,0 +1,1 @@
+"""Generated message classes, one module per API. See `codec/generate.py`."""
