@@ -1,0 +1,76 @@
+"""What `towpath up` shows when it is ready: addresses, and lines to copy for the first record."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from towpath.cli.command_name import command_name
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What listens where."""
+
+    kafka: tuple[Address, ...]
+    http: Address
+    data_dir: Path
+
+
+def show(ready: Ready) -> None:
+    """Print the banner to stdout, in colour on a terminal."""
+    lines = banner_lines(ready, command_name())
+    if sys.stdout.isatty():
+        _show_rich(lines)
+    else:
+        for label, text in lines:
+            print(f"{label:<10}{text}".rstrip())
+    sys.stdout.flush()
+
+
+def banner_lines(ready: Ready, command: str) -> list[tuple[str, str]]:
+    """Label and text of each line; an empty label continues the one above."""
+    bootstrap = ",".join(_join(address) for address in ready.kafka)
+    # `localhost` names are avoided: they may resolve to ::1, where nothing listens.
+    first = _join(ready.kafka[0])
+    flag = "" if first == DEFAULT_BOOTSTRAP else f" --bootstrap {first}"
+    http = _join(ready.http)
+    return [
+        ("towpath", "is ready, stop it with Ctrl-C"),
+        ("", ""),
+        ("kafka", bootstrap),
+        ("http", f"http://{http}/metrics  /healthz  /readyz"),
+        ("data", str(ready.data_dir)),
+        ("", ""),
+        ("write", f"echo 'hello' | {_quote(command)} produce greetings{flag}"),
+        ("read", f"{_quote(command)} consume greetings --from earliest --count 1{flag}"),
+        ("kcat", f"echo 'hello' | kcat -P -b {first} -t greetings"),
+        ("", f"kcat -C -b {first} -t greetings -o beginning -c 1"),
+        ("", ""),
+    ]
+
+
+def _join(address: Address) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _quote(command: str) -> str:
+    return command if command == "python -m towpath" else shlex.quote(command)
+
+
+def _show_rich(lines: list[tuple[str, str]]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for label, text in lines:
+        line = Text(f"{label:<10}", style="bold cyan")
+        line.append(text, style="default")
+        console.print(line, soft_wrap=True)

@@ -1,0 +1,86 @@
+"""How a setting may be spelled: dots, dashes and underscores are equal, other names are aliases."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from towpath.config.settings import Settings
+
+ENV_PREFIX = "TOWPATH_"
+
+NOT_SETTINGS = frozenset(
+    {"config", "bootstrap", "command", "python", "fault_point", "fault_after", "test_peer"}
+)
+"""`TOWPATH_*` variables with a meaning of their own."""
+
+SUGGESTION_CUTOFF = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """A way to write a setting: what it sets, how its value converts, and who wins.
+
+    Where one place gives several spellings of a setting, the lowest `rank` wins, as Kafka's
+    `log.retention.ms` wins over `.minutes` and `.hours`.
+    """
+
+    setting: str
+    convert: Callable[[object], object] = lambda value: value
+    rank: int = 0
+
+
+def _times(factor: int) -> Callable[[object], object]:
+    """Converts a whole number of larger units; -1 keeps its meaning, other values pass through."""
+
+    def convert(value: object) -> object:
+        text = str(value).strip()
+        if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]+", text):
+            return value
+        number = int(text)
+        return number if number < 0 else number * factor
+
+    return convert
+
+
+ALIASES: dict[str, Spelling] = {
+    "wal_orphan_ttl": Spelling("wal_orphan_ttl_ms"),
+    "wal_gc_grace": Spelling("wal_gc_grace_ms"),
+    "linger": Spelling("linger_ms"),
+    "wal_linger_ms": Spelling("linger_ms"),
+    "wal_max_buffer_bytes": Spelling("max_buffer_bytes"),
+    "broker_id": Spelling("node_id", rank=1),
+    "broker_rack": Spelling("rack"),
+    "zone_id": Spelling("zone"),
+    "broker_zone": Spelling("zone"),
+    "broker_session_timeout_ms": Spelling("session_timeout_ms"),
+    "log_dirs": Spelling("data_dir"),
+    "log_dir": Spelling("data_dir", rank=1),
+    "log_retention_minutes": Spelling("log_retention_ms", _times(60_000), rank=1),
+    "log_retention_hours": Spelling("log_retention_ms", _times(3_600_000), rank=2),
+}
+"""Kafka's and the seeds' names, normalised."""
+
+
+def normalise(name: str) -> str:
+    """Lower case, with `_` for every run of dots, dashes, underscores and spaces."""
+    return re.sub(r"[.\-_ ]+", "_", name.strip().lower())
+
+
+def spelling(name: str) -> Spelling | None:
+    """What `name` sets, or None if there is no such setting."""
+    plain = normalise(name)
+    if plain in Settings.model_fields:
+        return Spelling(plain)
+    return ALIASES.get(plain)
+
+
+def suggestion(name: str) -> str:
+    """`, did you mean ...?` when a known name is close, else nothing."""
+    known = [*Settings.model_fields, *ALIASES]
+    close = difflib.get_close_matches(normalise(name), known, n=1, cutoff=SUGGESTION_CUTOFF)
+    if not close:
+        return ""
+    return f", did you mean '{close[0]}'?"
