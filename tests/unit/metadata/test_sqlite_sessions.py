@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from tests.unit.metadata.helpers_metadata import SqliteHarness
 
 from towpath.metadata.sqlite import SqliteLimits, SqliteStore, sessions
 from towpath.metadata.sqlite.boot import boot_id
+from towpath.runtime import inline_runtime
 
 
 def test_the_boot_id_is_stable() -> None:
@@ -87,3 +91,47 @@ async def test_keep_alives_are_not_written_more_often_than_needed(tmp_path: Path
     await store.tend_sessions()
     assert await seen_ms(store) == opened_ms
     await harness.close()
+
+
+HOLDER = """
+import asyncio, os, sys
+from pathlib import Path
+from towpath.metadata.sqlite import SqliteStore
+from towpath.runtime import inline_runtime
+
+
+async def main() -> None:
+    store = await SqliteStore.open(Path(sys.argv[1]), inline_runtime())
+    session = await store.open_session(300_000)
+    await store.put("/e", b"", session=session)
+    print("held", flush=True)
+    await asyncio.sleep(600)
+
+
+asyncio.run(main())
+"""
+
+
+async def test_the_keys_of_a_killed_process_go_at_once_and_of_a_stopped_one_stay(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "metadata.db"
+    holder = subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    store = await SqliteStore.open(path, inline_runtime(), SqliteLimits(poll_interval_ms=60_000))
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        holder.send_signal(signal.SIGSTOP)
+        await store.tend_sessions()
+        assert await store.get("/e") is not None
+        holder.kill()
+        holder.wait()
+        await store.tend_sessions()
+        assert await store.get("/e") is None
+    finally:
+        holder.kill()
+        holder.communicate()
+        await store.close()
+    assert list(path.with_name("metadata.db.alive").iterdir()) == []

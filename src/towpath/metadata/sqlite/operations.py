@@ -70,11 +70,11 @@ def commit(
     return Committed(tails, revision)
 
 
-def open_session(tx: Transaction, ttl_ms: int, now_ms: int, boot_id: str) -> int:
-    """A new session's id; ids are never reused."""
+def open_session(tx: Transaction, ttl_ms: int, now_ms: int, boot_id: str, holder: str) -> int:
+    """A new session's id; ids are never reused. `holder` names the lock file of its process."""
     cursor = tx.connection.execute(
-        "INSERT INTO sessions (ttl_ms, seen_ms, boot_id) VALUES (?, ?, ?)",
-        (ttl_ms, now_ms, boot_id),
+        "INSERT INTO sessions (ttl_ms, seen_ms, boot_id, holder) VALUES (?, ?, ?, ?)",
+        (ttl_ms, now_ms, boot_id, holder),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
@@ -104,6 +104,12 @@ def expire_sessions(tx: Transaction, boot_id: str, now_ms: int) -> None:
     """End the sessions whose holder is dead or silent, as judged at this moment."""
     bounds = dead_session_bounds(boot_id, now_ms)
     end_sessions(tx, [row[0] for row in tx.connection.execute(DEAD_SESSIONS, bounds).fetchall()])
+
+
+def end_sessions_of(tx: Transaction, holder: str) -> None:
+    """End the sessions of a process that is dead for sure."""
+    query = "SELECT session_id FROM sessions WHERE holder = ?"
+    end_sessions(tx, [row[0] for row in tx.connection.execute(query, (holder,)).fetchall()])
 
 
 def probe(tx: Transaction, now_ms: int) -> None:

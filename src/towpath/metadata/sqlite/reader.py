@@ -81,6 +81,10 @@ class Reader:
         """Whether some session's holder is dead or silent."""
         return bool(self._rows(DEAD_SESSIONS, dead_session_bounds(boot_id, now_ms)))
 
+    def session_holders(self) -> list[str]:
+        """The processes that have sessions."""
+        return [row[0] for row in self._rows("SELECT DISTINCT holder FROM sessions", ())]
+
     def close(self) -> None:
         """Release the connection."""
         self._connection.close()

@@ -30,7 +30,8 @@ CREATE TABLE sessions (
   session_id INTEGER PRIMARY KEY AUTOINCREMENT,
   ttl_ms INTEGER NOT NULL,
   seen_ms INTEGER NOT NULL,
-  boot_id TEXT NOT NULL
+  boot_id TEXT NOT NULL,
+  holder TEXT NOT NULL
 );
 CREATE TABLE probes (id INTEGER PRIMARY KEY CHECK (id = 1), at_ms INTEGER NOT NULL);
 """

@@ -1,7 +1,8 @@
 """Sessions: kept alive for this process, ended for processes that are gone.
 
 Time is the monotonic clock, which stands still while a laptop sleeps and is the same for all
-processes of one boot; another boot id means that the holder cannot be alive.
+processes of one boot; another boot id means that the holder cannot be alive, and so does a lock
+file that nobody holds (`liveness.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import partial
 from towpath.metadata.rules import check_session_ttl
 from towpath.metadata.sqlite import operations
 from towpath.metadata.sqlite.boot import boot_id
+from towpath.metadata.sqlite.liveness import Liveness
 from towpath.metadata.sqlite.reader import Reader
 from towpath.metadata.sqlite.transaction import Transaction
 from towpath.metadata.sqlite.writer import Writer
@@ -45,10 +47,11 @@ class SqliteSession(Session):
 class Sessions:
     """The sessions of one store, and the sweeping of dead ones."""
 
-    def __init__(self, writer: Writer, reader: Reader, clock: Clock) -> None:
+    def __init__(self, writer: Writer, reader: Reader, clock: Clock, liveness: Liveness) -> None:
         self._writer = writer
         self._reader = reader
         self._clock = clock
+        self._liveness = liveness
         self._boot_id = boot_id()
         self._own: dict[int, SqliteSession] = {}
 
@@ -58,7 +61,7 @@ class Sessions:
         now_ms = self._clock.monotonic_ms()
         session_id = await self._writer.submit(
             lambda tx: operations.open_session(
-                tx, ttl_ms, self._clock.monotonic_ms(), self._boot_id
+                tx, ttl_ms, self._clock.monotonic_ms(), self._boot_id, self._liveness.name
             )
         )
         session = SqliteSession(self, session_id, ttl_ms, now_ms)
@@ -97,7 +100,11 @@ class Sessions:
                 del self._own[session.session_id]
 
     async def sweep(self) -> None:
-        """End the sessions of dead processes; costs a read while there are none."""
+        """End the sessions of dead processes; costs two reads while there are none."""
+        for holder in self._reader.session_holders():
+            if self._liveness.is_dead(holder):
+                await self._writer.submit(partial(operations.end_sessions_of, holder=holder))
+                self._liveness.forget(holder)
         if self._reader.has_dead_sessions(self._boot_id, self._clock.monotonic_ms()):
             await self._writer.submit(self._expire)
 

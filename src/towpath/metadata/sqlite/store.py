@@ -14,6 +14,7 @@ from towpath.metadata import rules
 from towpath.metadata.sqlite import operations
 from towpath.metadata.sqlite.feed import Feed
 from towpath.metadata.sqlite.limits import SqliteLimits
+from towpath.metadata.sqlite.liveness import Liveness
 from towpath.metadata.sqlite.long_scan import SLICE_KEYS, LongScan
 from towpath.metadata.sqlite.reader import Reader
 from towpath.metadata.sqlite.revision import Revision
@@ -56,7 +57,7 @@ class SqliteStore(MetadataStore):
         self._runtime = runtime
         self._limits = limits
         self._path = path = path.resolve()
-        name = f"{os.getpid()}-{runtime.random.getrandbits(32):08x}"
+        self._name = name = f"{os.getpid()}-{runtime.random.getrandbits(32):08x}"
         self._wakeup = Wakeup(runtime_directory(path), name)
         self._watchers = Watchers()
         self._tails = TailCache(limits.cached_streams)
@@ -67,6 +68,7 @@ class SqliteStore(MetadataStore):
         self._reader: Reader
         self._long_scan: LongScan
         self._feed: Feed
+        self._liveness: Liveness
         self._sessions: Sessions
 
     @classmethod
@@ -92,10 +94,11 @@ class SqliteStore(MetadataStore):
             self._reader = Reader(self._path)
             self._long_scan = LongScan(self._path)
             self._feed = Feed(self._reader, self._watchers, self._tails)
-        except (sqlite3.Error, MetadataError) as error:
+            self._liveness = Liveness(self._path, self._name)
+        except (sqlite3.Error, MetadataError, OSError) as error:
             await self._writer.close()
             raise StoreUnavailable(f"the metadata database cannot be read: {error}") from error
-        self._sessions = Sessions(self._writer, self._reader, self._runtime.clock)
+        self._sessions = Sessions(self._writer, self._reader, self._runtime.clock, self._liveness)
         self._wakeup.listen(self._woken)
         self._background = [
             asyncio.create_task(self._repeat(self.poll), name="metadata-poll"),
@@ -212,6 +215,7 @@ class SqliteStore(MetadataStore):
         self._watchers.cancel_all()
         await self._writer.close()
         self._wakeup.close()
+        self._liveness.close()
         self._reader.close()
         self._long_scan.close()
 
