@@ -1,4 +1,4 @@
-"""A broker process: its parts, in the order in which they start and stop."""
+"""A broker process: it opens the stores and ports that its core works with."""
 
 from __future__ import annotations
 
@@ -6,27 +6,18 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 
-import structlog
-
-import towpath.kafka.apis.all  # noqa: F401  (registers every API)
 from towpath import __version__, fault_points
 from towpath.cluster import identity
 from towpath.cluster.membership import Membership
 from towpath.config.settings import Settings
-from towpath.gc.runner import GcRunner, standard_jobs
+from towpath.core import BrokerCore, CoreSettings
 from towpath.gc.settings import GcSettings
-from towpath.kafka.apis.registry import APIS
-from towpath.kafka.server import KafkaServer
-from towpath.kafka.services import KafkaSettings, Services
-from towpath.log.object.log import ObjectLog
+from towpath.kafka.services import KafkaSettings
 from towpath.log.object.settings import ObjectLogSettings
-from towpath.log.producer_ids import ProducerIds
 from towpath.metadata.keys.cluster import BrokerRecord
-from towpath.metadata.keys.topics import split_stream_id
 from towpath.metadata.measured import MeasuredStore
 from towpath.metadata.memory import MemoryStore
 from towpath.metadata.sqlite.store import SqliteStore
@@ -38,10 +29,7 @@ from towpath.observe.metrics import Metrics
 from towpath.observe.peers import Peer
 from towpath.records.kernels import loader
 from towpath.runtime import Runtime, SystemClock, ThreadOffload
-from towpath.topics.catalog import TopicCatalog
 from towpath.topics.effective import TopicDefaults
-
-logger = structlog.get_logger(__name__)
 
 OFFLOAD_THREADS = 2
 """Threads for work that releases the GIL; more than the cores would only queue."""
@@ -91,78 +79,30 @@ class Broker:
         stack.callback(listener.close)
         self.kafka_address = (settings.advertised_host, listener.getsockname()[1])
 
-        # The membership is needed by the HTTP port (peers) and needs its address.
-        membership: Membership | None = None
-
-        def peers() -> Sequence[Peer]:
-            return [] if membership is None else other_brokers(membership)
-
+        core = BrokerCore(
+            store,
+            objects,
+            runtime,
+            metrics,
+            core_settings(settings, self._index),
+            fault_points.from_environment(os.environ),
+        )
         http = HttpServer(
             settings.http_host,
             settings.broker_http_port(self._index),
             broker_id=settings.broker_id(self._index),
             registry=metrics.registry,
             health=health,
-            peers=peers if self._index == 0 else None,
+            # The first HTTP port answers for all brokers.
+            peers=(lambda: other_brokers(core.cluster)) if self._index == 0 else None,
         )
-        await http.start()
+        http.bind()
         stack.push_async_callback(http.stop)
         self.http_address = http.address
-        membership = Membership(
-            store,
-            info.cluster_id,
-            self._record(runtime, http.url),
-            session_ttl_ms=settings.session_timeout_ms,
-        )
-        await membership.start()
-        stack.push_async_callback(membership.close)
-        topics = TopicCatalog(
-            store,
-            runtime,
-            topic_defaults(settings),
-            lambda: [broker.broker_id for broker in membership.brokers()],
-        )
-        await topics.start()
-        stack.push_async_callback(topics.close)
-
-        def is_live(stream_id: int) -> bool:
-            number, partition = split_stream_id(stream_id)
-            topic = topics.get_by_number(number)
-            return topic is not None and partition < topic.partitions
-
-        log = ObjectLog(
-            store,
-            objects,
-            runtime,
-            log_settings(settings, self._index),
-            metrics,
-            live=is_live,
-            checkpoint=fault_points.from_environment(os.environ),
-        )
-        await log.start()
-        stack.push_async_callback(log.close)
-        jobs = standard_jobs(
-            store, objects, topics, log.save_producers, runtime, gc_settings(settings), metrics
-        )
-        collectors = GcRunner(jobs, store, runtime, metrics)
-        collectors.start()
-        stack.push_async_callback(collectors.close)
-        services = Services(
-            log=log,
-            topics=topics,
-            cluster=membership,
-            producer_ids=ProducerIds(store),
-            settings=kafka_settings(settings),
-            metrics=metrics,
-            runtime=runtime,
-            broker_configs={
-                **settings.kafka_names(self._index),
-                **topic_defaults(settings).broker_configs(),
-            },
-        )
-        server = KafkaServer(services, APIS)
-        await server.start_on(listener)
-        stack.push_async_callback(server.stop, settings.shutdown_timeout_ms // 2)
+        await core.start(info.cluster_id, self._record(runtime, http.url))
+        stack.push_async_callback(core.stop)
+        await core.server.start_on(listener)
+        http.serve()
         warming = loader.load_in_background(asyncio.get_running_loop(), runtime.offload)
         stack.callback(warming.cancel)
 
@@ -211,6 +151,20 @@ def other_brokers(membership: Membership) -> list[Peer]:
         for broker in membership.brokers()
         if broker.http_url is not None and broker.broker_id != membership.broker_id
     ]
+
+
+def core_settings(settings: Settings, index: int) -> CoreSettings:
+    """What the broker's settings mean for its parts."""
+    topics = topic_defaults(settings)
+    return CoreSettings(
+        topics=topics,
+        log=log_settings(settings, index),
+        gc=gc_settings(settings),
+        kafka=kafka_settings(settings),
+        session_ttl_ms=settings.session_timeout_ms,
+        drain_ms=settings.shutdown_timeout_ms // 2,
+        broker_configs={**settings.kafka_names(index), **topics.broker_configs()},
+    )
 
 
 def topic_defaults(settings: Settings) -> TopicDefaults:

@@ -1,6 +1,6 @@
 """The HTTP port: a uvicorn server on the broker's own event loop.
 
-`start` only binds the socket, so that the address is known and a taken port is noticed at once;
+`bind` comes first, so that the address is known and a taken port is noticed at once;
 the web libraries are loaded in the background and the first requests wait in the accept queue.
 """
 
@@ -57,7 +57,7 @@ class HttpServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """The bound host and port; valid after `start`."""
+        """The bound host and port; valid after `bind`."""
         if self._socket is None:
             raise RuntimeError("the HTTP server is not started")
         host, port = self._socket.getsockname()[:2]
@@ -65,12 +65,17 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """The base URL; valid after `start`."""
+        """The base URL; valid after `bind`."""
         host, port = self.address
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def start(self) -> None:
-        """Bind and listen (OSError if the port is taken), then load and serve in the background."""
+        """Bind and serve."""
+        self.bind()
+        self.serve()
+
+    def bind(self) -> None:
+        """Bind and listen; OSError if the port is taken. Requests wait until `serve`."""
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         bound = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -82,7 +87,12 @@ class HttpServer:
             bound.close()
             raise
         self._socket = bound
-        self._serving = asyncio.create_task(self._serve(bound), name="http")
+
+    def serve(self) -> None:
+        """Load the web libraries and answer, in the background."""
+        if self._socket is None:
+            raise RuntimeError("the HTTP server is not bound")
+        self._serving = asyncio.create_task(self._serve(self._socket), name="http")
 
     async def _serve(self, bound: socket.socket) -> None:
         try:

@@ -214,6 +214,8 @@ async def test_a_condemned_block_cannot_be_committed() -> None:
     with pytest.raises(LogUnavailable, match="condemned"):
         await log.append(STREAM, batch(b"late"))
     assert await log.bounds([STREAM]) == [Bounds(0, 0)]
+    # The next flush reserves a block of its own.
+    assert (await log.append(STREAM, batch(b"again"))).base_offset == 0
 
 
 async def test_a_clean_close_flushes_and_leaves_no_marker() -> None:

@@ -282,6 +282,7 @@ class Committer:
     async def _after_conflict(self, upload: Upload, conflict: ConditionFailed) -> None:
         self._metrics.commit_retries.inc()
         if any(isinstance(condition, KeyIs) for condition in conflict.failed):
+            self._staging.condemned(upload.slot)
             await self._staging.discard(upload.slot)
             raise LogUnavailable(f"walId {upload.slot.wal_id} was condemned as an orphan")
 

@@ -95,6 +95,11 @@ class Staging:
             return
         await self.settle(slot)
 
+    def condemned(self, slot: Slot) -> None:
+        """The collector took the slot's block: nothing of it can be committed any more."""
+        if self._block is slot.block:
+            self._block = None
+
     async def close(self) -> None:
         """Retire the present block; its marker goes once every id is settled."""
         block, self._block = self._block, None

@@ -1,0 +1,1 @@
+"""Retention and garbage collection: one file per job."""
