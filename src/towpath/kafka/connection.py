@@ -82,8 +82,8 @@ class Connection:
 
     __slots__ = (
         "_admitted_bytes", "_answers", "_client_id", "_current", "_draining", "_lost", "_outlet",
-        "_pumping", "_reading_paused", "_running", "_shared", "_waiting", "_writing_paused",
-        "frames", "id", "inflight_bytes", "last_active_s", "peer",
+        "_pump_is_due", "_pumping", "_reading_paused", "_running", "_shared", "_waiting",
+        "_writing_paused", "frames", "id", "inflight_bytes", "last_active_s", "peer",
     )  # fmt: skip
 
     def __init__(self, shared: Shared, connection_id: int, peer: str, outlet: Outlet) -> None:
@@ -106,6 +106,7 @@ class Connection:
         self._admitted_bytes = 0
         # State
         self._pumping = False
+        self._pump_is_due = False
         self._reading_paused = False
         self._writing_paused = False
         self._draining = False
@@ -270,11 +271,21 @@ class Connection:
                 self._current = call = self._waiting.popleft()
                 self._start(call)
             else:
-                self._shared.loop.call_soon(self._pump)
+                self._pump_soon()
         finally:
             self._pumping = False
         self._flush()
         self._update_reading()
+
+    def _pump_soon(self) -> None:
+        """Pump at the end of this turn of the loop."""
+        if not self._pump_is_due:
+            self._pump_is_due = True
+            self._shared.loop.call_soon(self._pump_now)
+
+    def _pump_now(self) -> None:
+        self._pump_is_due = False
+        self._pump()
 
     def _start(self, call: Call) -> None:
         route, request = cast(Route, call.route), call.request
@@ -316,7 +327,8 @@ class Connection:
             self._failed(call, route, error)
         else:
             self._finished(call, route, task.result())
-        self._pump()
+        # One flush resolves many requests in one turn of the loop: their answers leave together.
+        self._pump_soon()
 
     def _released(self, call: Call) -> None:
         call.on_release = None
@@ -324,7 +336,7 @@ class Connection:
             self._current = None
             # A handler's own step is on the stack: the next one starts when it has ended.
             if not self._pumping and self._waiting:
-                self._shared.loop.call_soon(self._pump)
+                self._pump_soon()
 
     def _finished(self, call: Call, route: Route, response: Any | None) -> None:
         if response is not None and not self._lost:
