@@ -11,14 +11,13 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from towpath.objects.store import Buffer
 from towpath.records.batch import BatchInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """Where a batch went. A duplicate gets the offset it got the first time."""
 
     base_offset: int

@@ -10,7 +10,6 @@ offset and the leader epoch may be patched without touching it.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from towpath.objects.store import Buffer
@@ -71,8 +70,7 @@ def parse_header(data: Buffer, at: int = 0) -> BatchHeader:
     return BatchHeader._make(HEADER.unpack_from(data, at))
 
 
-@dataclass(frozen=True, slots=True)
-class BatchInfo:
+class BatchInfo(NamedTuple):
     """A validated batch, ready to be appended.
 
     `data` is the whole batch as stored. `min_timestamp_ms` and `max_timestamp_ms` are true bounds

@@ -29,8 +29,7 @@ stay, and the true bounds go into the index.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -78,8 +77,7 @@ LARGE_RECORD_COUNT: Final = 500
 """How many records the Python walk may see on the event loop."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProduceRules:
+class ProduceRules(NamedTuple):
     """What the request's version, the topic's settings and the clock say about a batch."""
 
     api_version: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import struct
 
@@ -56,7 +55,7 @@ def walker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def rules(**changes: int) -> ProduceRules:
-    return dataclasses.replace(RULES, **changes)  # type: ignore[arg-type]
+    return RULES._replace(**changes)  # type: ignore[arg-type]
 
 
 def changed(batch: bytes, at: int, new: bytes) -> bytes:

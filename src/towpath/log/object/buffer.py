@@ -48,8 +48,9 @@ class Room:
 
     def __init__(self, max_bytes: int, metrics: Metrics) -> None:
         self._max_bytes = max_bytes
-        self._metrics = metrics
         self._used_bytes = 0
+        # Asked for when metrics are read, because an append may happen in every request.
+        metrics.buffered_bytes.set_function(lambda: self._used_bytes)
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._closed = False
 
@@ -71,12 +72,10 @@ class Room:
     def take(self, size_bytes: int) -> None:
         """Count an append."""
         self._used_bytes += size_bytes
-        self._metrics.buffered_bytes.set(self._used_bytes)
 
     def give_back(self, size_bytes: int) -> None:
         """An append was answered: let the first in the queue go on."""
         self._used_bytes -= size_bytes
-        self._metrics.buffered_bytes.set(self._used_bytes)
         granted = 0
         while self._waiting:
             wanted, waiter = self._waiting[0]

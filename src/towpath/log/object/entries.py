@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from towpath.metadata.keys import streams
 from towpath.metadata.proto import index_pb2
@@ -15,8 +16,7 @@ ROW_OVERHEAD_BYTES = 250
 """What an entry and each of its rows take in memory, about."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One batch of a WAL chunk. `position` is its first byte's place in the object."""
 
     base_offset: int

@@ -25,7 +25,7 @@ class IndexCache:
         self._order: deque[tuple[int, int, int]] = deque()
         self._hits = metrics.cache_hits.labels("index")
         self._misses = metrics.cache_misses.labels("index")
-        self._gauge = metrics.cache_bytes.labels("index")
+        metrics.cache_bytes.labels("index").set_function(lambda: self._size_bytes)
 
     def find(self, stream_id: int, offset: int) -> Entry | None:
         """The cached entry that contains the offset."""
@@ -58,7 +58,6 @@ class IndexCache:
             oldest = self._entries.get(stream_id, {}).get(end)
             if oldest is not None and oldest.version == version:
                 self._remove(stream_id, end)
-        self._gauge.set(self._size_bytes)
 
     def changed(self, key: str, version: int | None) -> None:
         """A key of the index was written or deleted: drop what is cached of it if it is older."""

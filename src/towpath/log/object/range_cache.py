@@ -20,7 +20,7 @@ class RangeCache:
         self._batches: OrderedDict[tuple[bytes, int], Buffer] = OrderedDict()
         self._hits = metrics.cache_hits.labels("range")
         self._misses = metrics.cache_misses.labels("range")
-        self._gauge = metrics.cache_bytes.labels("range")
+        metrics.cache_bytes.labels("range").set_function(lambda: self._size_bytes)
 
     def get(self, wal_id: bytes, position: int) -> Buffer | None:
         """The batch at this place, if it is cached."""
@@ -43,7 +43,6 @@ class RangeCache:
         while self._size_bytes > self._max_bytes:
             _, oldest = self._batches.popitem(last=False)
             self._size_bytes -= len(oldest) + ENTRY_OVERHEAD_BYTES
-        self._gauge.set(self._size_bytes)
 
     def clear(self) -> None:
         """Forget everything."""
