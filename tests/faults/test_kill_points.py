@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.faults.processes.rounds import rounds
 from tests.integration.harness.admin import create_topic
 from tests.integration.harness.clients import producer
 from tests.integration.harness.raw_batches import decode_batches, encode_batch
 from tests.integration.harness.towpath_process import TowpathProcess
 from tests.integration.harness.wire import Connection
 
-pytestmark = pytest.mark.needs_server
+pytestmark = [pytest.mark.needs_server, pytest.mark.timeout(150)]
 
-ROUNDS = 20
 SESSION_TIMEOUT_MS = "1000"
 RECORDS_PER_REQUEST = 3
 REQUESTS_MAX = 12
@@ -155,15 +155,15 @@ class History:
         assert self.server.process.wait() == -signal.SIGKILL
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.parametrize("rounds", rounds(20))
 @pytest.mark.parametrize("point", sorted(VISIBLE_AFTER))
 def test_nothing_acknowledged_is_lost_and_nothing_half_done_is_seen(
-    server: TowpathProcess, point: str
+    server: TowpathProcess, point: str, rounds: int
 ) -> None:
     history = History(server, point, seed=len(point))
     server.restart(history.fault())
     history.topic = create_topic(server.bootstrap, partitions=2)
-    for _ in range(ROUNDS // 2):
+    for _ in range(rounds // 2):
         history.plain_round()
         history.idempotent_round()
     server.kill()

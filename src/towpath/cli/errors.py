@@ -29,4 +29,13 @@ class UsageError(CliError):
 def complain(message: str) -> None:
     """Write one line to stderr."""
     line = " ".join(message.split())
-    print(f"towpath: {line}", file=sys.stderr, flush=True)
+    say(f"towpath: {line}")
+
+
+def say(line: str) -> None:
+    """Write a line to stderr as it is. One that cannot be written (its disk is full, its reader is
+    gone) is dropped: no server may end because of it."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        return

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from towpath.cli import banner
-from towpath.cli.errors import USAGE, CliError, complain
+from towpath.cli.errors import USAGE, CliError, complain, say
 from towpath.cli.serve import SIGNAL_EXIT_BASE
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Child:
 
     def _print(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace").rstrip("\r\n")
-        print(f"[{self.name}] {text}", file=sys.stderr, flush=True)
+        say(f"[{self.name}] {text}")
 
     def signal(self, number: signal.Signals) -> None:
         """Pass a signal on, if the process lives."""

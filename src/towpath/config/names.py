@@ -12,7 +12,17 @@ from towpath.config.settings import Settings
 ENV_PREFIX = "TOWPATH_"
 
 NOT_SETTINGS = frozenset(
-    {"config", "bootstrap", "command", "python", "fault_point", "fault_after", "test_peer"}
+    {
+        "config",
+        "bootstrap",
+        "command",
+        "python",
+        "fault_point",
+        "fault_after",
+        "fault_action",
+        "fault_rounds",
+        "test_peer",
+    }
 )
 """`TOWPATH_*` variables with a meaning of their own."""
 

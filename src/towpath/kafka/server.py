@@ -115,7 +115,8 @@ class KafkaServer:
         self._apis = apis
         self._shared: Shared | None = None
         self._listeners: list[asyncio.Server] = []
-        self._protocols: set[KafkaProtocol] = set()
+        # A dictionary instead of a set: connections are closed in the order of their arrival.
+        self._protocols: dict[KafkaProtocol, None] = {}
         self._next_id = 1
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._all_closed = asyncio.Event()
@@ -190,7 +191,7 @@ class KafkaServer:
         shared = self._shared or self._share()
         connection = Connection(shared, self._next_id, peer, protocol)
         self._next_id += 1
-        self._protocols.add(protocol)
+        self._protocols[protocol] = None
         self._all_closed.clear()
         self._services.metrics.connections.inc()
         log.debug("connection opened", connection_id=connection.id, peer=peer)
@@ -198,7 +199,7 @@ class KafkaServer:
 
     def closed(self, protocol: KafkaProtocol) -> None:
         """A transport is gone."""
-        self._protocols.discard(protocol)
+        self._protocols.pop(protocol, None)
         self._services.metrics.connections.dec()
         if not self._protocols:
             self._all_closed.set()

@@ -110,6 +110,11 @@ class ProducerTable:
             if entry.written_at_ms >= before_ms
         }
 
+    def become(self, other: ProducerTable) -> None:
+        """Take over another table's state of the same stream; the other is used up."""
+        self.offset_end = other.offset_end
+        self._producers = other._producers
+
     def copy_of(self, producer_ids: set[int]) -> ProducerTable:
         """A scratch table with these producers only, to try batches against."""
         scratch = ProducerTable(self.offset_end)

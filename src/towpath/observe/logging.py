@@ -10,9 +10,11 @@ import logging
 import re
 import sys
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO, cast
 
 import structlog
+
+from towpath.observe.lossy_stream import LossyStream
 
 if TYPE_CHECKING:
     from structlog.typing import Processor
@@ -27,21 +29,21 @@ def configure(
     level: str = "info", log_format: LogFormat = "console", stream: TextIO | None = None
 ) -> None:
     """Set up structlog and the standard library's logging; may be called again."""
-    stream = sys.stderr if stream is None else stream
+    lossy = LossyStream(sys.stderr if stream is None else stream)
     severity = logging.getLevelNamesMapping()[level.upper()]
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
     ]
-    final = _renderer(log_format, colors=stream.isatty())
+    final = _renderer(log_format, colors=lossy.isatty())
     structlog.configure(
         processors=[*shared, *final],
         wrapper_class=structlog.make_filtering_bound_logger(severity),
-        logger_factory=structlog.WriteLoggerFactory(stream),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, lossy)),
         cache_logger_on_first_use=False,
     )
-    _configure_standard_logging(severity, stream, shared, final)
+    _configure_standard_logging(severity, lossy, shared, final)
 
 
 def _renderer(log_format: LogFormat, *, colors: bool) -> list[Processor]:
@@ -57,7 +59,7 @@ def _renderer(log_format: LogFormat, *, colors: bool) -> list[Processor]:
 
 
 def _configure_standard_logging(
-    severity: int, stream: TextIO, shared: list[Processor], final: list[Processor]
+    severity: int, stream: LossyStream, shared: list[Processor], final: list[Processor]
 ) -> None:
     """Libraries' lines take the same shape; below warnings they are noise."""
     handler = logging.StreamHandler(stream)

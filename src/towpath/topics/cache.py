@@ -106,7 +106,7 @@ class TopicCache:
                 self._wake.set()
 
     async def _read_dirty(self) -> None:
-        names = list(self._dirty)
+        names = sorted(self._dirty)
         # Cleared before reading: a change that arrives meanwhile marks its name again.
         self._dirty.clear()
         try:

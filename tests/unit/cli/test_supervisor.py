@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import io
 import sys
 from pathlib import Path
 
@@ -92,3 +94,19 @@ async def test_overlong_lines_are_relayed_in_pieces(capsys: pytest.CaptureFixtur
     await life
     text = capsys.readouterr().err
     assert text.count("x") == 200_000
+
+
+async def test_a_child_is_kept_running_when_its_lines_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class FullDisk(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+    running = child("import sys; print('lost', file=sys.stderr, flush=True)", READY, WAIT)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", FullDisk())
+        life = asyncio.create_task(running.keep_running())
+        await running.ready.wait()
+        running.stop()
+        await life

@@ -7,9 +7,10 @@ import fcntl
 import os
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.metadata.helpers_metadata import NEVER_MS, SqliteHarness
@@ -254,3 +255,32 @@ async def test_the_log_is_checkpointed_while_the_store_is_open(tmp_path: Path) -
     await store.probe()
     assert harness.path.stat().st_size > before + 50 * 4000
     await harness.close()
+
+
+async def test_the_lock_is_free_by_the_time_a_caller_is_answered(
+    harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free: list[bool] = []
+
+    def look(path: Path) -> None:
+        descriptor = os.open(f"{path}-lock", os.O_RDWR)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free.append(True)
+        except BlockingIOError:
+            free.append(False)
+        finally:
+            os.close(descriptor)
+
+    store = await harness.open()
+    real = writer_module.Writer._call_loop
+
+    def call_loop(self: writer_module.Writer, function: Callable[..., None], *args: Any) -> None:
+        look(harness.path)
+        real(self, function, *args)
+
+    monkeypatch.setattr(writer_module.Writer, "_call_loop", call_loop)
+    await store.put("/k", b"")
+    with pytest.raises(VersionConflict):
+        await store.put("/k", b"", expect=ABSENT)
+    assert free == [True, True]

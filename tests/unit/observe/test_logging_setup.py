@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
@@ -10,7 +11,13 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from towpath.observe.logging import configure, connection_context, request_context, trace_id
+from towpath.observe.logging import (
+    LogFormat,
+    configure,
+    connection_context,
+    request_context,
+    trace_id,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +73,31 @@ def test_console_lines_and_errors() -> None:
     assert "topic=t" in text
     assert "ValueError: broken" in text
     assert "\x1b[" not in text
+
+
+class FullDisk(io.StringIO):
+    """A log file on a disk without room."""
+
+    full = True
+
+    def write(self, text: str) -> int:
+        if self.full:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return super().write(text)
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_a_log_that_cannot_be_written_stops_nobody(form: LogFormat) -> None:
+    stream = FullDisk()
+    configure("info", form, stream)
+    structlog.get_logger().warning("lost")
+    logging.getLogger("library").warning("lost")
+    stream.full = False
+    structlog.get_logger().warning("written")
+    assert "written" in stream.getvalue()
+    assert "lost" not in stream.getvalue()
+    stream.close()
+    structlog.get_logger().warning("after the end")
 
 
 @pytest.mark.parametrize(

@@ -29,14 +29,15 @@ class Growth:
     """The waiters of one broker. Costs nothing for streams that nobody waits for."""
 
     def __init__(self) -> None:
-        self._by_stream: dict[int, set[_Registration]] = {}
+        # Dictionaries instead of sets: who registered first is woken first, in every run.
+        self._by_stream: dict[int, dict[_Registration, None]] = {}
         self._seen_ends: dict[int, int] = {}
 
     def register(self, positions: Sequence[tuple[int, int]], wake: asyncio.Event) -> _Registration:
         """Wake `wake` when one of the streams grows past its position."""
         registration = _Registration(self, dict(positions), wake)
         for stream_id in registration.known_ends:
-            self._by_stream.setdefault(stream_id, set()).add(registration)
+            self._by_stream.setdefault(stream_id, {})[registration] = None
         if any(self._seen_ends.get(stream_id, 0) > end for stream_id, end in positions):
             wake.set()
         return registration
@@ -46,7 +47,7 @@ class Growth:
         for stream_id in registration.known_ends:
             waiting = self._by_stream.get(stream_id)
             if waiting is not None:
-                waiting.discard(registration)
+                waiting.pop(registration, None)
                 if not waiting:
                     del self._by_stream[stream_id]
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from towpath.log.object.entries import decode_value
 from towpath.log.producers import MAX_SEQUENCE, ProducerTable, SeenBatch
 from towpath.metadata.keys import streams
-from towpath.metadata.proto.index_pb2 import IndexEntry
+from towpath.metadata.proto.index_pb2 import WAL, IndexEntry
 from towpath.metadata.store import ABSENT, Expect, MetadataStore, VersionConflict
 from towpath.runtime import Runtime
 
@@ -82,18 +82,30 @@ class ProducerStates:
         """Apply the entries between the table and the tail; return how many there were."""
         scanned = 0
         while table.offset_end < tail_end:
-            page = await self._store.scan(
+            found = await self._store.scan(
                 streams.first_entry_above(stream_id, table.offset_end),
                 streams.index_end(stream_id),
                 limit=SCAN_ENTRIES,
             )
-            for found in page:
-                _, offset_end, _ = streams.parse_index_entry(found.key)
-                apply_entry(table, offset_end, decode_value(found.value))
-            scanned += len(page)
+            page = [
+                (streams.parse_index_entry(row.key)[1], decode_value(row.value)) for row in found
+            ]
             if not page:
                 break
+            if _is_incomplete(table, page):
+                await self._adopt_snapshot(stream_id, table)
+            for offset_end, entry in page:
+                # A collector's save may have brought the same table forward meanwhile.
+                if offset_end > table.offset_end:
+                    apply_entry(table, offset_end, entry)
+            scanned += len(page)
         return scanned
+
+    async def _adopt_snapshot(self, stream_id: int, table: ProducerTable) -> None:
+        """Bring a table forward over entries that are gone: what they held was saved before."""
+        saved = await self._load_snapshot(stream_id)
+        if saved.offset_end > table.offset_end:
+            table.become(saved)
 
     async def _save(self, stream_id: int, table: ProducerTable) -> None:
         key = streams.producer_snapshot(stream_id)
@@ -110,6 +122,16 @@ class ProducerStates:
             except VersionConflict:
                 continue
             return
+
+
+def _is_incomplete(table: ProducerTable, page: Sequence[tuple[int, IndexEntry]]) -> bool:
+    """Whether entries between the table and the end of the page were removed or emptied."""
+    at = table.offset_end
+    for offset_end, entry in page:
+        if offset_end - entry.record_count > at or entry.file_type != WAL:
+            return True
+        at = max(at, offset_end)
+    return False
 
 
 def apply_entry(table: ProducerTable, offset_end: int, entry: IndexEntry) -> None:

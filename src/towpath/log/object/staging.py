@@ -95,6 +95,14 @@ class Staging:
             return
         await self.settle(slot)
 
+    async def abandon(self, slot: Slot) -> None:
+        """The put failed, and may still arrive: delete what is there, and keep the marker, so that
+        the collector finds what comes later."""
+        try:
+            await self._objects.delete(slot.path)
+        except ObjectStoreError:
+            return
+
     def condemned(self, slot: Slot) -> None:
         """The collector took the slot's block: nothing of it can be committed any more."""
         if self._block is slot.block:

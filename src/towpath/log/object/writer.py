@@ -199,7 +199,7 @@ class DomainWriter:
             await self._objects.put(slot.path, image.parts)
         except ObjectStoreError as error:
             self._metrics.wal_flush_failures.labels("put").inc()
-            await self._staging.discard(slot)
+            await self._staging.abandon(slot)
             raise LogUnavailable(f"object store refused {slot.path}: {error}") from error
         self._metrics.wal_flush_bytes.observe(image.size_bytes)
         self._checkpoint("after-put")

@@ -36,6 +36,9 @@ CLOSE_SLACK_MS = 1_000
 OnCommitted = Callable[[Sequence[Revision]], None]
 """Called on the loop with the revisions of a transaction, before its callers are answered."""
 
+_Outcome = tuple[list[Write], Sequence[Revision]]
+"""Writes that are decided, and the revisions of their transaction."""
+
 
 class Writer:
     """Owns the writing connection and its thread."""
@@ -141,20 +144,27 @@ class Writer:
     def _round(self, lock: LockFile, connection: sqlite3.Connection) -> None:
         try:
             with lock.held():
-                self._write_group(connection)
-                self._checkpoint(connection)
+                group, revisions = self._write_group(connection)
         except OSError as error:
-            self._fail(self._claim(), StoreUnavailable(f"the lock file failed: {error}"))
+            group, revisions = self._failed(
+                self._claim(), StoreUnavailable(f"the lock file failed: {error}")
+            )
+        # Without the lock: whatever becomes of this process once its callers go on, also if it
+        # is stopped, the other processes can write.
+        self._call_loop(self._answer, group, revisions)
+        if revisions:
+            self._wake()
+        self._checkpoint(lock, connection)
 
     def _claim(self) -> list[Write]:
         return self._queue.claim(self._limits.grouped_writes)
 
-    def _write_group(self, connection: sqlite3.Connection) -> None:
+    def _write_group(self, connection: sqlite3.Connection) -> _Outcome:
+        """Write what is queued; the writes with their results or errors, and the revisions."""
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
-            self._fail(self._claim(), unavailable(error))
-            return
+            return self._failed(self._claim(), unavailable(error))
         group = self._claim()
         revisions: Sequence[Revision] = ()
         failure: Exception | None
@@ -170,11 +180,8 @@ class Writer:
             failure = self._commit(connection)
         if failure is not None:
             self._roll_back(connection)
-            self._fail(group, failure)
-            return
-        self._call_loop(self._answer, group, revisions)
-        if revisions:
-            self._wake()
+            return self._failed(group, failure)
+        return group, revisions
 
     def _execute(self, connection: sqlite3.Connection, group: list[Write]) -> Sequence[Revision]:
         transaction = Transaction(connection, self._limits.changes_kept)
@@ -204,10 +211,10 @@ class Writer:
             except sqlite3.Error:
                 logger.exception("the metadata transaction cannot be rolled back")
 
-    def _fail(self, group: list[Write], failure: Exception) -> None:
+    def _failed(self, group: list[Write], failure: Exception) -> _Outcome:
         for write in group:
             write.error = type(failure)(*failure.args)
-        self._call_loop(self._answer, group, ())
+        return group, ()
 
     def _answer(self, group: list[Write], revisions: Sequence[Revision]) -> None:
         """Runs on the loop."""
@@ -216,14 +223,15 @@ class Writer:
         for write in group:
             write.answer()
 
-    def _checkpoint(self, connection: sqlite3.Connection) -> None:
+    def _checkpoint(self, lock: LockFile, connection: sqlite3.Connection) -> None:
         """Move the log into the database now and then, after the callers were answered."""
         if connection.total_changes - self._rows_at_checkpoint < self._limits.checkpoint_rows:
             return
         self._rows_at_checkpoint = connection.total_changes
         try:
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        except sqlite3.Error:
+            with lock.held():
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except (sqlite3.Error, OSError):
             logger.exception("the checkpoint of %s failed; the next one will do it", self._path)
 
     def _close(self, lock: LockFile, connection: sqlite3.Connection) -> None:
