@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from towpath import __version__
-from towpath.cli import broker, config, consume, produce, test, topics, up
+from towpath.cli import bench, broker, config, consume, produce, soak, test, topics, up
 from towpath.cli.command_name import command_name
 from towpath.cli.errors import USAGE, CliError, complain
 
@@ -54,7 +54,9 @@ app.add_typer(topics.app, name="topics")
 app.command("produce", help=produce.HELP)(produce.produce)
 app.command("consume", help=consume.HELP)(consume.consume)
 app.add_typer(config.app, name="config")
+app.command("soak", help=soak.HELP)(soak.soak)
 app.command("test", help=test.HELP, context_settings=test.CONTEXT_SETTINGS)(test.run_tests)
+app.command("bench", help=bench.HELP)(bench.bench)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
