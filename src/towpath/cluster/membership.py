@@ -136,10 +136,9 @@ class Membership(Cluster):
                 version = await self._store.put(
                     self._key, value, expect=ABSENT, session=self._session
                 )
-            except VersionConflict:
-                return False
-            except OutcomeUnknown:
-                # The start time makes our value our own; if it is there, our put took effect.
+            except (VersionConflict, OutcomeUnknown):
+                # The start time makes our value our own; if it is there, a put of ours took
+                # effect, be it one whose answer was lost and which came late.
                 found = await self._store.get(self._key)
                 if found is None or found.value != value:
                     return False

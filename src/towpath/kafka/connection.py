@@ -152,6 +152,8 @@ class Connection:
         self._writing_paused = False
         self._shared.inflight.stop_waiting(self._wake)
         self._forget_admitted()
+        # Now and not when the cycle collector finds this connection: the frame may be large.
+        self.frames.close()
         for call in [c for c in self._waiting if c.route and c.route.api.cancel_on_disconnect]:
             self._waiting.remove(call)
             self._done(call)

@@ -79,6 +79,11 @@ class FrameReader:
         data, self._start = memoryview(self._start), b""
         self._begin(self._length(data, 0), data[LENGTH_BYTES:])
 
+    def close(self) -> None:
+        """Let go of a frame that has not arrived whole: nothing more will be read."""
+        self._frame = None
+        self._start = b""
+
     def _cut(self, data: memoryview) -> Iterator[memoryview]:
         at, end = 0, len(data)
         while end - at >= LENGTH_BYTES:

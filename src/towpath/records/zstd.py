@@ -86,7 +86,10 @@ def compress(data: Buffer) -> bytes:
 
 
 def _decompress_frame(data: memoryview, bound: int, room: int, max_bytes: int) -> bytes:
-    declared = zstandard.frame_content_size(data)
+    try:
+        declared = zstandard.frame_content_size(data)
+    except zstandard.ZstdError as error:
+        raise CorruptBatch(f"the zstd frame's header does not decode: {error}") from error
     if declared > bound:
         raise CorruptBatch(f"a zstd frame claims {declared} bytes, its blocks give {bound} at most")
     if declared > room or (room == 0 < bound):

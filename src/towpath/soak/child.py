@@ -56,6 +56,10 @@ class Child:
         books: dict[str, Any] = self.last["final"]
         return books
 
+    def wait_exit(self) -> int:
+        """Its exit code, once it has ended by itself; soon after its last message."""
+        return self._process.wait(END_TIMEOUT_S)
+
     def end(self) -> None:
         """End the process, whatever it does."""
         self._process.kill()

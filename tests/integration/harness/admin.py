@@ -23,7 +23,8 @@ def unique_name(prefix: str = "topic") -> str:
 @functools.lru_cache(maxsize=8)
 def admin_client(bootstrap: str) -> Any:
     """The AdminClient of an address, kept: one that is collected forgets its pending answers."""
-    return AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 30_000})
+    settings = {"bootstrap.servers": bootstrap, "socket.timeout.ms": 30_000, "log_level": 0}
+    return AdminClient(settings)
 
 
 def create_topic(

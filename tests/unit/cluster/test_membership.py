@@ -13,6 +13,7 @@ from towpath.cluster import membership
 from towpath.cluster.membership import BrokerIdInUse, Membership
 from towpath.cluster.rendezvous import Rendezvous
 from towpath.metadata.keys.cluster import BrokerRecord, broker
+from towpath.metadata.memory import MemoryStore
 from towpath.metadata.memory_state import MemoryState
 from towpath.metadata.store import OutcomeUnknown, StoreUnavailable
 
@@ -159,6 +160,30 @@ async def test_a_lost_answer_to_the_registration_is_settled_by_looking(after: bo
     store.faults.append(fault)
     async with running(store, 1):
         assert await store.get(broker("c", 1)) is not None
+
+
+async def test_a_registration_that_arrives_after_its_error_is_recognised() -> None:
+    store = FaultyStore()
+
+    async def arrive_late() -> None:
+        """The put that failed arrives when the broker has looked for it in vain."""
+        session = store._sessions[-1]
+        store.faults.append(
+            Fault(
+                "get",
+                "brokers/",
+                after=True,
+                action=lambda: MemoryStore.put(
+                    store, broker("c", 1), record(1).encode(), session=session
+                ),
+            )
+        )
+
+    store.faults.append(Fault("put", "brokers/", error=OutcomeUnknown("x"), action=arrive_late))
+    async with running(store, 1) as member:
+        found = await store.get(broker("c", 1))
+        assert found is not None
+        assert found.version == member._own_version
 
 
 async def test_the_keeper_survives_a_failing_store(monkeypatch: pytest.MonkeyPatch) -> None:

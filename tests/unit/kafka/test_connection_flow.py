@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from tests.unit.kafka.helpers_connection import Harness, frame, gated, instant
 
@@ -101,6 +103,22 @@ async def test_a_client_lost_in_the_middle_of_a_frame_gives_its_bytes_back() -> 
     assert harness.shared.inflight.bytes > 50_000
     harness.connection.lost()
     assert harness.shared.inflight.bytes == 0
+
+
+async def test_a_client_lost_in_the_middle_of_a_frame_gives_its_buffer_back_at_once() -> None:
+    harness = Harness()
+    harness.feed(produce(1, bytes(200_000))[:5000])
+    buffer = harness.connection.frames.get_buffer().obj
+    assert isinstance(buffer, bytearray)
+    assert len(buffer) >= 200_000
+    assert not has_no_views(buffer)
+    gc.disable()
+    try:
+        harness.connection.lost()
+        assert has_no_views(buffer), "it does not wait for the cycle collector"
+    finally:
+        gc.enable()
+    assert not harness.connection.frames.mid_frame
 
 
 async def test_kept_records_survive_later_reads() -> None:

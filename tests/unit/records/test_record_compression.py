@@ -239,7 +239,7 @@ def test_zstd_empty_frames() -> None:
 def test_zstd_that_lies_about_its_content_size() -> None:
     block = (1 | 10 << 3).to_bytes(3, "little") + b"0123456789"
     single_segment_with_8_bytes = bytes([0xE0])
-    for claimed in (9, 11, 1 << 50):
+    for claimed in (9, 11, 1 << 50, (1 << 64) - 2, (1 << 64) - 1):
         frame = b"\x28\xb5\x2f\xfd" + single_segment_with_8_bytes + struct.pack("<Q", claimed)
         with pytest.raises(CorruptBatch):
             decompress(ZSTD, frame + block, 1 << 60)

@@ -60,6 +60,7 @@ def test_a_client_that_breaks_is_noticed() -> None:
     try:
         with pytest.raises(ChildFailed, match="the broken consumer ended too early"):
             child.final(time.monotonic() + 60)
+        assert child.wait_exit() == 1
         assert child.failure() == "the broken consumer ended with exit code 1"
     finally:
         child.end()

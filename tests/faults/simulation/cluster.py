@@ -1,0 +1,210 @@
+"""The simulated brokers: started, killed, paused and stopped as whole processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context
+from dataclasses import dataclass
+
+from tests.faults.simulation.chance import Chance
+from tests.faults.simulation.clock import SimClock
+from tests.faults.simulation.journal import Journal
+from tests.faults.simulation.loop import Node, SimLoop
+from tests.faults.simulation.network import Network, SimConnection
+from tests.faults.simulation.objects import SharedObjects, SimObjects
+from tests.faults.simulation.rates import Rates
+from tests.faults.simulation.scenario import Scenario
+from tests.faults.simulation.state import SharedState
+from tests.faults.simulation.stores import SimStore
+
+from towpath.cluster.identity import load_or_create
+from towpath.cluster.membership import BrokerIdInUse
+from towpath.core import BrokerCore
+from towpath.metadata.keys.cluster import BrokerRecord
+from towpath.metadata.store import MetadataError
+from towpath.observe.metrics import Metrics
+from towpath.runtime import InlineOffload, Runtime
+
+START_AGAIN_S = 0.3
+"""How long a supervisor waits after a start that failed."""
+
+
+@dataclass(slots=True)
+class Broker:
+    """One life of one broker process."""
+
+    broker_id: int
+    node: Node
+    clock: SimClock
+    store: SimStore
+    objects: SimObjects
+    core: BrokerCore
+    accepting: bool = False
+    stopping: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the process, the same in every life."""
+        return self.node.name
+
+
+class Cluster:
+    """All brokers over the shared stores."""
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        scenario: Scenario,
+        rates: Rates,
+        journal: Journal,
+        state: SharedState,
+        objects: SharedObjects,
+        network: Network,
+    ) -> None:
+        self._loop = loop
+        self._scenario = scenario
+        self._rates = rates
+        self._journal = journal
+        self._state = state
+        self._objects = objects
+        self._network = network
+        self._lives = 0
+        self._resumes_at_s = 0.0
+        self.world = Context()
+        """The context of what belongs to no broker."""
+        self.brokers: dict[int, Broker] = {}
+        """The present life of each broker that was started."""
+        self._graveyard: list[Broker] = []
+        """Dead lives are kept: what they hold must not be collected while the run goes on."""
+        self.on_step: Callable[[Broker, str], None] = lambda broker, step: None
+        """Called at each step of a flush."""
+
+    # Lives
+
+    def start(self, broker_id: int) -> None:
+        """Begin a new life of a broker; it accepts connections once it has joined."""
+        if broker_id in self.brokers and not self.brokers[broker_id].node.dead:
+            return
+        self._lives += 1
+        name = f"broker-{broker_id}"
+        chance = Chance(self._scenario.seed, f"{name}/life-{self._lives}")
+        node = self._loop.node(name)
+        skew = self._scenario.skew_ms_max
+        clock = SimClock(self._loop, chance.randint(-skew, skew))
+        runtime = Runtime(clock, chance.child("product"), InlineOffload())
+        store = SimStore(
+            self._loop,
+            node,
+            runtime,
+            self._state,
+            self._rates,
+            chance.child("metadata"),
+            eager_watch=self._scenario.eager_watch,
+        )
+        objects = SimObjects(self._loop, node, self._objects, self._rates, chance.child("objects"))
+        core = self._core(broker_id, store, objects, runtime)
+        broker = Broker(broker_id, node, clock, store, objects, core)
+        self.brokers[broker_id] = broker
+        self._journal.note(f"start {name}")
+        self._loop.create_task(self._boot(broker, runtime), context=node.context)
+
+    def _core(
+        self, broker_id: int, store: SimStore, objects: SimObjects, runtime: Runtime
+    ) -> BrokerCore:
+        return BrokerCore(
+            store,
+            objects,
+            runtime,
+            Metrics(),
+            self._scenario.core_settings(broker_id),
+            lambda step: self.on_step(self.brokers[broker_id], step),
+        )
+
+    async def _boot(self, broker: Broker, runtime: Runtime) -> None:
+        """Start the broker's core, again and again as a supervisor would."""
+        while True:
+            try:
+                info = await load_or_create(broker.store, runtime)
+                record = BrokerRecord(
+                    broker.broker_id, broker.name, 9092, runtime.clock.now_ms(), "simulated"
+                )
+                await broker.core.start(info.cluster_id, record)
+                break
+            except (MetadataError, BrokerIdInUse) as error:
+                self._journal.note(f"start of {broker.name} failed: {error}")
+                await asyncio.sleep(START_AGAIN_S)
+                broker.core = self._core(broker.broker_id, broker.store, broker.objects, runtime)
+            except Exception as error:  # noqa: BLE001 - a start must not fail in any other way
+                self._journal.fail(f"the start of {broker.name} broke: {error!r}")
+                return
+        broker.accepting = True
+        self._journal.note(f"ready {broker.name}")
+
+    def kill(self, broker: Broker) -> None:
+        """End a life at once: nothing of it runs again."""
+        if broker.node.dead:
+            return
+        self._journal.note(f"kill {broker.name}")
+        broker.node.dead = True
+        broker.accepting = False
+        broker.store.crash()
+        self._network.reset_all(broker.node)
+        self._graveyard.append(broker)
+
+    def pause(self, broker: Broker, seconds: float) -> None:
+        """Stop a process for a time; it does not notice."""
+        if broker.node.paused or broker.node.dead:
+            return
+        broker.node.paused = True
+        self.resume_later(broker, seconds)
+
+    def resume_later(self, broker: Broker, seconds: float) -> None:
+        """Let a process that is paused go on after a time."""
+        self._journal.note(f"pause {broker.name} for {seconds:.3f} s")
+        self._resumes_at_s = max(self._resumes_at_s, self._loop.time() + seconds)
+        self._loop.call_later(seconds, self.resume, broker)
+
+    def paused_for_s(self) -> float:
+        """How long it takes until every pause is over."""
+        return max(0.0, self._resumes_at_s - self._loop.time())
+
+    def resume(self, broker: Broker) -> None:
+        """Let a paused process go on."""
+        if broker.node.paused and not broker.node.dead:
+            self._journal.note(f"resume {broker.name}")
+            self._loop.resume(broker.node)
+
+    async def stop(self, broker: Broker) -> None:
+        """Stop a broker gracefully and wait for it; a killed one is not waited for."""
+        if broker.stopping or not broker.accepting:
+            return
+        broker.stopping, broker.accepting = True, False
+        self._journal.note(f"stop {broker.name}")
+        stopped = self._loop.create_future()
+        self._loop.create_task(self._stop(broker, stopped), context=broker.node.context)
+        while not stopped.done() and not broker.node.dead:
+            await asyncio.wait([stopped], timeout=1.0)
+        if not broker.node.dead:
+            self.kill(broker)
+
+    async def _stop(self, broker: Broker, stopped: asyncio.Future[None]) -> None:
+        try:
+            await broker.core.stop()
+        except MetadataError as error:
+            self._journal.note(f"stop of {broker.name} failed: {error}")
+        except Exception as error:  # noqa: BLE001 - a stop must not fail in any other way
+            self._journal.fail(f"the stop of {broker.name} broke: {error!r}")
+        stopped.set_result(None)
+
+    # For clients and checks
+
+    def alive(self) -> list[Broker]:
+        """Brokers that exist, by id; they may be paused or still starting."""
+        return [broker for _, broker in sorted(self.brokers.items()) if not broker.node.dead]
+
+    def connect(self, client: str, broker: Broker) -> SimConnection:
+        """Connect a client; ConnectionRefusedError if nobody listens."""
+        if not broker.accepting or broker.node.dead:
+            raise ConnectionRefusedError(f"{broker.name} does not listen")
+        return self._network.connect(client, broker.node, broker.core.server.accept())

@@ -1,0 +1,221 @@
+"""One run: the world of a seed, its load and faults, and the checks after them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.faults.simulation import checks
+from tests.faults.simulation.admin import Admin
+from tests.faults.simulation.chance import Chance
+from tests.faults.simulation.clock import SimClock
+from tests.faults.simulation.cluster import Broker, Cluster
+from tests.faults.simulation.consumer import Consumer
+from tests.faults.simulation.journal import Journal
+from tests.faults.simulation.ledger import Ledger
+from tests.faults.simulation.loop import START_S, SimLoop, SimulationStuck
+from tests.faults.simulation.nemesis import Nemesis
+from tests.faults.simulation.network import Network
+from tests.faults.simulation.objects import SharedObjects
+from tests.faults.simulation.observer import Observer
+from tests.faults.simulation.producers import IdempotentProducer, PlainProducer
+from tests.faults.simulation.quiet import quiet_logs
+from tests.faults.simulation.scenario import LOAD_S, draw
+from tests.faults.simulation.state import SharedState
+from tests.faults.simulation.wire import Wire
+
+from towpath.runtime import InlineOffload, Runtime
+
+SETUP_S = 60.0
+"""Within this time the topics exist, whatever fails."""
+DRAIN_S = 60.0
+"""Within this time after the faults have stopped every producer has its answers."""
+HEAL_S = 8.0
+"""After this time without faults brokers have started, registered and caught up."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run found."""
+
+    seed: int
+    failures: list[str]
+    digest: str
+    steps: int
+    virtual_s: float
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class Simulation:
+    """The world of one seed."""
+
+    def __init__(self, seed: int, echo: Callable[[str], None] | None = None) -> None:
+        self.seed = seed
+        self.loop = SimLoop()
+        self.scenario, self.rates = draw(seed)
+        self.journal = Journal(self.loop, echo)
+        self.clock = SimClock(self.loop)
+        runtime = Runtime(self.clock, Chance(seed, "world"), InlineOffload())
+        self.objects = SharedObjects(runtime)
+        self.ledger = self.objects.ledger = Ledger(self.journal, self.objects.content)
+        self.state = SharedState(self.loop, self.clock, self.ledger)
+        self.observer = Observer(self.journal, self.ledger)
+        self.network = Network(self.loop, self.rates, Chance(seed, "network"))
+        self.cluster = Cluster(
+            self.loop,
+            self.scenario,
+            self.rates,
+            self.journal,
+            self.state,
+            self.objects,
+            self.network,
+        )
+        self._clients: list[str] = []
+
+    def run(self) -> Outcome:
+        """Run everything and tell what was found."""
+        self.journal.note(f"{self.scenario}")
+        self.journal.note(f"{self.rates}")
+        with quiet_logs(self.journal):
+            try:
+                self.loop.run_until_complete(self._main())
+            except SimulationStuck as error:
+                self.journal.failures.append(str(error))
+            except Exception as error:
+                # A client or a check that breaks is a finding too.
+                self.journal.failures.append(f"the simulation broke: {error!r}")
+                if self.journal.verbose:
+                    raise
+            outcome = self._outcome()
+            self.journal.mute()
+            self.loop.demolish()
+        return outcome
+
+    def _outcome(self) -> Outcome:
+        return Outcome(
+            self.seed,
+            [*self.journal.failures, *self.loop.complaints],
+            self.journal.digest,
+            self.loop.steps,
+            self.loop.time() - START_S,
+            {**self.observer.counts, "deleted objects": self.objects.deleted_count},
+        )
+
+    # The phases
+
+    async def _main(self) -> None:
+        for broker_id in range(1, self.scenario.brokers + 1):
+            self.cluster.start(broker_id)
+        admin = Admin(self.scenario, self._wire("admin"), self.observer, Chance(self.seed, "admin"))
+        if not await self._within(SETUP_S, "creating topics", self._create_topics(admin)):
+            return
+        consumers = [self._consumer(n) for n in range(self.scenario.consumers)]
+        background = [self._spawn(consumer.run()) for consumer in consumers]
+        background.append(self._spawn(admin.run()))
+        producers = self._start_producers()
+        nemesis = Nemesis(
+            self.loop,
+            self.scenario,
+            self.cluster,
+            self.network,
+            self.state,
+            self.journal,
+            self._clients,
+        )
+        await asyncio.gather(nemesis.run(), asyncio.sleep(LOAD_S))
+        background[-1].cancel()
+        self.journal.note("the faults stop")
+        self.rates.calm()
+        nemesis.heal()
+        if not await self._within(DRAIN_S, "the producers", asyncio.gather(*producers)):
+            return
+        await asyncio.sleep(HEAL_S)
+        nemesis.heal()
+        for consumer in consumers:
+            consumer.stopping = True
+        await self._within(DRAIN_S, "the consumers", asyncio.gather(*background[:-1]))
+        await self._check()
+
+    async def _check(self) -> None:
+        progress = checks.Progress(self.scenario, self.cluster, self.observer, self.journal)
+        await progress.check(self._producer_through)
+        checks.check_produced(self.observer, self.ledger, self.journal)
+        await asyncio.sleep(self.scenario.settling_s)
+        await checks.read_all(self.cluster, self.observer, progress, self.journal)
+        checks.check_nothing_left(self.state, self.objects, self.ledger, self.journal)
+        for broker in self.cluster.alive():
+            await self._within(DRAIN_S, f"the stop of {broker.name}", self.cluster.stop(broker))
+
+    # Clients
+
+    async def _create_topics(self, admin: Admin) -> None:
+        for number, partitions in enumerate(self.scenario.topic_partitions):
+            await admin.create(f"topic-{number}", partitions)
+
+    def _start_producers(self) -> list[asyncio.Task[None]]:
+        tasks = [
+            self._spawn(self._plain(f"plain-{number}").run())
+            for number in range(self.scenario.plain_producers)
+        ]
+        for number in range(self.scenario.idempotent_producers):
+            name = f"exact-{number}"
+            producer = IdempotentProducer(
+                self.scenario,
+                self._wire(name),
+                self.observer,
+                self.clock,
+                Chance(self.seed, name),
+            )
+            tasks.append(self._spawn(producer.run()))
+        return tasks
+
+    def _plain(self, name: str, broker: Broker | None = None) -> PlainProducer:
+        return PlainProducer(
+            self.scenario,
+            self._wire(name, broker),
+            self.observer,
+            self.clock,
+            Chance(self.seed, name),
+        )
+
+    def _producer_through(self, broker: Broker) -> PlainProducer:
+        return self._plain(f"late-{len(self._clients)}", broker)
+
+    def _consumer(self, number: int) -> Consumer:
+        name = f"consumer-{number}"
+        return Consumer(self._wire(name), self.observer, Chance(self.seed, name))
+
+    def _wire(self, name: str, broker: Broker | None = None) -> Wire:
+        self._clients.append(name)
+        return Wire(
+            self.cluster,
+            name,
+            Chance(self.seed, f"{name}/wire"),
+            self.scenario.request_timeout_s,
+            broker,
+        )
+
+    # Helpers
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self.loop.create_task(work)
+
+    async def _within(self, seconds: float, what: str, work: Awaitable[object]) -> bool:
+        """Wait for work of the clients; whether it ended in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                await work
+        except TimeoutError:
+            self.journal.fail(f"{what} did not end within {seconds} s")
+            return False
+        return True
+
+
+def simulate(seed: int, echo: Callable[[str], None] | None = None) -> Outcome:
+    """Run one seed."""
+    outcome = Simulation(seed, echo).run()
+    gc.collect(1)
+    return outcome
