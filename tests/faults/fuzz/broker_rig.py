@@ -8,6 +8,7 @@ a way that the code did not expect.
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
 from typing import Any, cast
 
@@ -97,6 +98,7 @@ class FuzzBroker:
     async def _fresh_core(self) -> BrokerCore:
         if self._connections % EXAMPLES_PER_LIFE == 0:
             await self.close()
+            gc.collect()  # The last broker's recycled buffers are large.
             self._core = await start_core()
         self._connections += 1
         assert self._core is not None

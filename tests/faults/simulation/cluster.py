@@ -79,6 +79,8 @@ class Cluster:
         """Dead lives are kept: what they hold must not be collected while the run goes on."""
         self.on_step: Callable[[Broker, str], None] = lambda broker, step: None
         """Called at each step of a flush."""
+        self.on_put: Callable[[Broker, str], None] = lambda broker, key: None
+        """Called before each put to the metadata store."""
 
     # Lives
 
@@ -105,6 +107,7 @@ class Cluster:
         objects = SimObjects(self._loop, node, self._objects, self._rates, chance.child("objects"))
         core = self._core(broker_id, store, objects, runtime)
         broker = Broker(broker_id, node, clock, store, objects, core)
+        store.on_put = lambda key: self.on_put(broker, key)
         self.brokers[broker_id] = broker
         self._journal.note(f"start {name}")
         self._loop.create_task(self._boot(broker, runtime), context=node.context)

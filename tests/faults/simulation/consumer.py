@@ -88,7 +88,7 @@ class Consumer:
         self._observer = observer
         self._chance = chance
         self._version = chance.pick(5, 11, 12, 16)
-        self._max_wait_ms = chance.pick(100, 600)
+        self._max_wait_ms = chance.pick(300, 1_000)
         self._positions: dict[tuple[str, int], int] = {}
         self.stopping = False
 

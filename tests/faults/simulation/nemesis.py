@@ -13,10 +13,12 @@ from tests.faults.simulation.network import Network
 from tests.faults.simulation.scenario import JUMP_MS_MAX, LOAD_S, Scenario
 from tests.faults.simulation.state import SharedState
 
+from towpath.metadata.keys import wal
+
 NEVER_AGAIN = 0.25
 """How often a killed broker is not started again, if another one is left."""
-IN_FLUSH_WAIT_S = 3.0
-"""How long a fault waits for a flush to strike in."""
+STEP_WAIT_S = 3.0
+"""How long a fault waits for a broker to take the step at which it strikes."""
 FLUSH_STEPS = ("before-put", "after-put", "after-put", "after-commit")
 
 
@@ -42,9 +44,10 @@ class Nemesis:
         self._clients = clients
         self._chance = Chance(scenario.seed, "nemesis")
         self._armed: tuple[str, str] | None = None
-        """A step of a flush and what shall happen there."""
+        """A step of a flush, or the start of a key, and what shall happen there."""
         self._struck = asyncio.Event()
         cluster.on_step = self._on_step
+        cluster.on_put = self._on_put
 
     async def run(self) -> None:
         """All disasters, spread over the load."""
@@ -77,7 +80,9 @@ class Nemesis:
         elif disaster == "long-pause":
             self._cluster.pause(broker, self._long_pause_s())
         elif disaster in ("pause-in-flush", "crash-in-flush"):
-            await self._strike_in_flush(disaster)
+            await self._strike_at(chance.pick(*FLUSH_STEPS), disaster)
+        elif disaster == "pause-in-collection":
+            await self._strike_at(wal.DEREFS_PREFIX, disaster)
         elif disaster == "crash":
             self._kill(broker)
         elif disaster == "restart":
@@ -113,13 +118,13 @@ class Nemesis:
             return
         self._loop.call_later(self._chance.random() * 2.0, self._cluster.start, broker.broker_id)
 
-    # Faults in the middle of a flush
+    # Faults in the middle of something
 
-    async def _strike_in_flush(self, disaster: str) -> None:
+    async def _strike_at(self, step: str, disaster: str) -> None:
         self._struck.clear()
-        self._armed = (self._chance.pick(*FLUSH_STEPS), disaster)
+        self._armed = (step, disaster)
         try:
-            async with asyncio.timeout(IN_FLUSH_WAIT_S):
+            async with asyncio.timeout(STEP_WAIT_S):
                 await self._struck.wait()
         except TimeoutError:
             self._armed = None
@@ -145,6 +150,17 @@ class Nemesis:
                 context=self._cluster.world,
             )
             broker.node.paused = True
+
+    def _on_put(self, broker: Broker, key: str) -> None:
+        """A collector that has let a chunk go stops before it removes the entry."""
+        if self._armed is not None and key.startswith(self._armed[0]):
+            self._journal.note(f"{self._armed[1]} at {broker.name}")
+            self._armed = None
+            self._struck.set()
+            # The put itself leaves in this step of the broker.
+            self._loop.call_soon(
+                self._cluster.pause, broker, self._long_pause_s(), context=self._cluster.world
+            )
 
     def _after_kill(self, broker: Broker) -> None:
         broker.node.dead = False

@@ -136,6 +136,7 @@ DISASTERS = (
     "pause",
     "long-pause",
     "pause-in-flush",
+    "pause-in-collection",
     "crash",
     "crash-in-flush",
     "restart",

@@ -137,6 +137,8 @@ class SimStore(MetadataStore):
             loop, node, chance.child("line"), lambda: rates.metadata, StoreUnavailable,
             OutcomeUnknown,
         )  # fmt: skip
+        self.on_put: Callable[[str], None] = lambda key: None
+        """Called with the key of each put that is about to leave."""
         self._delivery_due = False
         self._feed = _Feed(runtime, state, self._on_change)
 
@@ -167,6 +169,7 @@ class SimStore(MetadataStore):
     async def put(
         self, key: str, value: bytes, *, expect: Expect = ANY, session: Session | None = None
     ) -> int:
+        self.on_put(key)
         return await self._write(
             "put", lambda: now(self._feed.put(key, value, expect=expect, session=session))
         )
