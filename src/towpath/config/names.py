@@ -21,6 +21,7 @@ NOT_SETTINGS = frozenset(
         "fault_after",
         "fault_action",
         "fault_rounds",
+        "simulation_seeds",
         "test_peer",
     }
 )
