@@ -14,6 +14,8 @@ from tests.faults.fuzz.seeds import CORRELATION_ID, Seed, seeds
 
 from towpath.kafka.apis.registry import APIS
 
+pytestmark = pytest.mark.fuzz
+
 SEEDS = seeds()
 PRODUCE = 0
 HEADER_BYTES = 18

@@ -22,6 +22,8 @@ from tests.integration.harness.towpath_process import REPOSITORY
 from towpath.kafka.codec import MalformedMessage, decode
 from towpath.kafka.services import KafkaSettings
 
+pytestmark = pytest.mark.fuzz
+
 HOSTILE_GROWTH_MAX_BYTES = 4 << 20
 """What a reader may allocate for some hundred bytes that claim to be millions."""
 BOMB_BYTES = 256 << 20

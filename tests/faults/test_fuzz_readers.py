@@ -9,6 +9,8 @@ from tests.faults.fuzz.corpus import corpus
 from tests.faults.fuzz.mutate import Damage, damaged, damages
 from tests.faults.fuzz.targets import TARGETS
 
+pytestmark = pytest.mark.fuzz
+
 CORPUS = corpus()
 BOUNDED = settings(max_examples=1500, deadline=None, derandomize=True)
 
