@@ -287,7 +287,7 @@ async def test_the_time_out_returns_what_there_is(rig: Rig) -> None:
 
 
 async def test_a_wait_in_vain_answers_empty(rig: Rig) -> None:
-    part = only(await rig.ask(request([(0, 3)], max_wait_ms=1), 12))
+    part = only(await rig.ask(request([(0, 3)], max_wait_ms=500), 12))
     assert (part.records, part.high_watermark, part.error_code) == (b"", 3, 0)
     [watch] = rig.log.watches
     assert watch.cancelled
