@@ -102,6 +102,7 @@ class BrokerCore:
             settings.log,
             self._metrics,
             live=is_live,
+            freshen=topics.refresh,
             checkpoint=self._checkpoint,
         )
         await log.start()

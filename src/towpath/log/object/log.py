@@ -25,7 +25,12 @@ from towpath.log.object.range_cache import RangeCache
 from towpath.log.object.reader import Reader
 from towpath.log.object.settings import ObjectLogSettings
 from towpath.log.object.staging import Staging
-from towpath.log.object.stream_filter import StreamFilter, every_stream
+from towpath.log.object.stream_filter import (
+    Freshen,
+    StreamFilter,
+    always_fresh,
+    every_stream,
+)
 from towpath.log.object.time_index import TimeIndex
 from towpath.log.object.usage import stream_usage
 from towpath.log.object.writer import Checkpoint, DomainWriter
@@ -57,6 +62,7 @@ class ObjectLog(Log):
         metrics: Metrics,
         *,
         live: StreamFilter = every_stream,
+        freshen: Freshen = always_fresh,
         checkpoint: Checkpoint = lambda step: None,
     ) -> None:
         self._store = store
@@ -69,7 +75,7 @@ class ObjectLog(Log):
         self._room = Room(settings.max_buffer_bytes, metrics)
         self._writers = []
         for domain in range(store.domain_count):
-            staging = Staging(domain, store, objects, runtime, settings)
+            staging = Staging(domain, store, objects, runtime, settings, freshen)
             committer = Committer(
                 domain,
                 store,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from towpath.log.object.settings import ObjectLogSettings
+from towpath.log.object.stream_filter import Freshen
 from towpath.log.object.wal_format import staging_path_prefix
 from towpath.metadata.keys import wal
 from towpath.metadata.store import ABSENT, MetadataError, MetadataStore
@@ -53,12 +54,14 @@ class Staging:
         objects: ObjectStore,
         runtime: Runtime,
         settings: ObjectLogSettings,
+        freshen: Freshen,
     ) -> None:
         self._domain = domain
         self._store = store
         self._objects = objects
         self._runtime = runtime
         self._settings = settings
+        self._freshen = freshen
         self._block: Block | None = None
 
     async def take(self) -> Slot:
@@ -133,6 +136,9 @@ class Staging:
         key = wal.staging(self._domain, block_id)
         created_ms = self._runtime.clock.monotonic_ms()
         marker = wal.StagingBlock(prefix, self._runtime.clock.now_ms(), self._settings.broker_id)
+        # A broker that slept for longer than a deleted topic's grave lasts must not append to it:
+        # what it believes is never older than its block, which such a sleep outlives.
+        await self._freshen()
         version = await self._store.put(key, marker.encode(), expect=ABSENT)
         self._block = Block(block_id, key, version, prefix, created_ms, date)
         return self._block

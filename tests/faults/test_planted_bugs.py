@@ -1,0 +1,50 @@
+"""The simulation finds known bugs: each fails a seed that passes without the bug.
+
+The table holds the first seed that finds each bug, as told by
+`python -m tests.faults.simulation.find_planted`. A change of the product may move a bug to another
+seed; then the test looks for it again, which takes longer, and the table should be renewed.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.faults.simulation.find_planted import first_failing_seed
+from tests.faults.simulation.planted import BUGS, planted
+from tests.faults.simulation.simulation import simulate
+
+FOUND_BY_SEED = {
+    "commit-before-put": 0,
+    "marker-not-checked": 140,
+    "tail-not-compared": 3,
+    "ambiguous-commit-resent": 5,
+    "ambiguous-commit-discarded": 5,
+    "watch-ignored": 0,
+    "log-start-never-forgotten": 0,
+    "topic-changes-ignored": 1,
+    "stale-end-answered": 6,
+    "orphans-not-looked-up": 3,
+    "orphans-not-condemned": 0,
+    "index-not-confirmed": 167,
+    "one-deref-enough": 13,
+    "producers-not-rebuilt": 2,
+    "producers-not-saved": 2,
+    "removed-entries-skipped": 2,
+    "failed-put-forgotten": 31,
+    "log-start-not-moved": 0,
+}
+
+
+def test_every_bug_has_a_seed() -> None:
+    assert FOUND_BY_SEED.keys() == BUGS.keys()
+
+
+@pytest.mark.parametrize("bug", sorted(FOUND_BY_SEED))
+def test_a_planted_bug_is_found(bug: str) -> None:
+    seed: int | None = FOUND_BY_SEED[bug]
+    assert seed is not None
+    with planted(bug):
+        found = bool(simulate(seed).failures)
+    if not found:
+        seed = first_failing_seed(bug)
+        assert seed is not None, f"no seed finds {bug}"
+    assert simulate(seed).failures == []
