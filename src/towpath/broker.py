@@ -6,7 +6,6 @@ import asyncio
 import os
 import random
 import socket
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 
 from towpath import __version__, fault_points
@@ -29,6 +28,7 @@ from towpath.observe.metrics import Metrics
 from towpath.observe.peers import Peer
 from towpath.records.kernels import loader
 from towpath.runtime import Runtime, SystemClock, ThreadOffload
+from towpath.threads import WorkThreads
 from towpath.topics.effective import TopicDefaults
 
 OFFLOAD_THREADS = 2
@@ -107,8 +107,8 @@ class Broker:
         stack.callback(warming.cancel)
 
     def _runtime(self, stack: AsyncExitStack) -> Runtime:
-        threads = ThreadPoolExecutor(OFFLOAD_THREADS, thread_name_prefix="offload")
-        stack.callback(threads.shutdown, wait=False, cancel_futures=True)
+        threads = WorkThreads(OFFLOAD_THREADS, "offload")
+        stack.callback(threads.close, wait=False)
         return Runtime(SystemClock(), random.SystemRandom(), ThreadOffload(threads))
 
     async def _open_metadata(self, runtime: Runtime, metrics: Metrics) -> MetadataStore:

@@ -7,14 +7,14 @@ replaces the loop); wall-clock time, randomness and work for other threads go th
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar
+
+from towpath.threads import WorkThreads
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,14 +49,13 @@ class SystemClock:
 
 
 class ThreadOffload:
-    """Runs work in a bounded thread pool."""
+    """Runs work in a bounded number of threads."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    def __init__(self, threads: WorkThreads) -> None:
+        self._threads = threads
 
     async def __call__(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, lambda: work(*args, **kwargs))
+        return await self._threads.run(work, *args, **kwargs)
 
 
 class InlineOffload:

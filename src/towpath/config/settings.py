@@ -231,7 +231,7 @@ class Settings(BaseModel):
         default=4, ge=1, le=64, description="Uploads that may overlap"
     )
     flush_max_objects_per_second: int = Field(
-        default=300, ge=1, le=100_000, description="Past this rate of objects the linger grows"
+        default=1000, ge=1, le=100_000, description="Past this rate of objects the linger grows"
     )
     range_cache_bytes: SizeBytes = Field(
         default=134_217_728, ge=0, description="Memory for record batches read or written lately"

@@ -32,6 +32,7 @@ from towpath.kafka.codec.primitives import (
     read_varint,
     skip_tagged_fields,
 )
+from towpath.kafka.deferred import Deferred
 from towpath.kafka.errors import error_code_of
 from towpath.kafka.flow_control import REQUEST_OVERHEAD_BYTES, InflightBytes
 from towpath.kafka.framing import FrameReader, MalformedFrame
@@ -215,7 +216,7 @@ class Connection:
         call.request, _ = route.read(frame, at)
         call.route = route
         call.received_s = self.last_active_s
-        route.meter.request()
+        route.meter.count()
         self._answers.append(call)
         self._waiting.append(call)
 
@@ -303,10 +304,15 @@ class Connection:
             self.peer,
             call.release,
         )
-        handler = cast("Coroutine[Any, Any, Any]", route.handle(request, context))
-        del request
         try:
-            response, task = eager.start(handler, self._shared.loop)
+            handler = route.handle(request, context)
+            del request
+            if isinstance(handler, Deferred):
+                handler.then(partial(self._deferred_done, call, route))
+                return
+            response, task = eager.start(
+                cast("Coroutine[Any, Any, Any]", handler), self._shared.loop
+            )
         except Exception as error:  # noqa: BLE001 - a handler's failure ends in `_failed`.
             self._failed(call, route, error)
             return
@@ -332,6 +338,16 @@ class Connection:
         # One flush resolves many requests in one turn of the loop: their answers leave together.
         self._pump_soon()
 
+    def _deferred_done(
+        self, call: Call, route: Route, response: Any, error: BaseException | None
+    ) -> None:
+        if error is not None:
+            self._failed(call, route, error)
+        else:
+            self._finished(call, route, response)
+        if not self._pumping:
+            self._pump_soon()
+
     def _released(self, call: Call) -> None:
         call.on_release = None
         if self._current is call:
@@ -347,7 +363,7 @@ class Connection:
             except Exception as error:  # noqa: BLE001 - see `_failed`.
                 self._failed(call, route, error)
                 return
-        route.meter.answered(self._shared.loop.time() - call.received_s)
+        route.meter.observe(self._shared.loop.time() - call.received_s)
         self._done(call)
 
     def _failed(self, call: Call, route: Route, error: BaseException) -> None:

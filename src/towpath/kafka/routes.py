@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from towpath.kafka.apis.registry import Api, RequestContext
 from towpath.kafka.codec import reader, writer
 from towpath.kafka.codec.schema import ApiMessage, within
-from towpath.kafka.meter import FLUSH_MS, Meter
+from towpath.kafka.meter import Meter
 from towpath.observe.metrics import Metrics
 
 API_VERSIONS_KEY = 18
@@ -45,15 +44,11 @@ class Route:
 class Routes:
     """The routes of a process; each is made when it is first asked for."""
 
-    def __init__(
-        self, apis: Mapping[int, Api], metrics: Metrics, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, apis: Mapping[int, Api], metrics: Metrics) -> None:
         self.apis = apis
         self._metrics = metrics
-        self._loop = loop
         self._known: dict[tuple[int, int], Route] = {}
         self._meters: dict[int, Meter] = {}
-        self._flush_timer: asyncio.TimerHandle | None = None
 
     def find(self, key: int, version: int) -> Route | None:
         """The route, or None if the registry does not serve this version."""
@@ -67,17 +62,13 @@ class Routes:
 
     def flush_metrics(self) -> None:
         """Pass the sums of all APIs on to the metrics."""
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
         for meter in self._meters.values():
             meter.flush()
 
     def _meter(self, api: Api) -> Meter:
         if api.key not in self._meters:
-            self._meters[api.key] = Meter(self._metrics, api.name, self._schedule_flush)
+            metrics, name = self._metrics, api.name
+            self._meters[api.key] = Meter(
+                metrics.requests.labels(name), metrics.request_seconds.labels(name)
+            )
         return self._meters[api.key]
-
-    def _schedule_flush(self) -> None:
-        if self._flush_timer is None:
-            self._flush_timer = self._loop.call_later(FLUSH_MS / 1000, self.flush_metrics)

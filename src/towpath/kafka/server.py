@@ -174,6 +174,7 @@ class KafkaServer:
             log.error("handlers ignored being cancelled", tasks=len(self._tasks()))
         if self._shared is not None:
             self._shared.routes.flush_metrics()
+        self._services.produce_meter.flush()
 
     async def _finished(self) -> None:
         """Wait for every connection to close and every handler to end."""
@@ -210,7 +211,7 @@ class KafkaServer:
         loop = asyncio.get_running_loop()
         self._shared = Shared(
             services=self._services,
-            routes=Routes(self._apis, self._services.metrics, loop),
+            routes=Routes(self._apis, self._services.metrics),
             inflight=InflightBytes(self._services.settings.process_inflight_max_bytes),
             pool=pool,
             arena=ReceiveArena(pool),

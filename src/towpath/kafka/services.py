@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from towpath.cluster.interface import Cluster
+from towpath.kafka.deadlines import Deadlines
+from towpath.kafka.meter import Meter
+from towpath.kafka.refused_batches import RefusedBatches
 from towpath.log.interface import Log
 from towpath.log.producer_ids import ProducerIds
 from towpath.observe.metrics import Metrics
@@ -46,3 +49,11 @@ class Services:
     runtime: Runtime
     broker_configs: dict[str, str]
     """The broker's effective settings under Kafka's dotted names, for DescribeConfigs."""
+    refused: RefusedBatches = field(init=False)
+    produce_meter: Meter = field(init=False)
+    deadlines: Deadlines = field(default_factory=Deadlines)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "refused", RefusedBatches(self.runtime.clock))
+        meter = Meter(self.metrics.produced_bytes, self.metrics.produce_seconds)
+        object.__setattr__(self, "produce_meter", meter)

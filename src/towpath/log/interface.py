@@ -11,7 +11,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from towpath.objects.store import Buffer
 from towpath.records.batch import BatchInfo
@@ -68,6 +68,34 @@ class StreamUsage:
 NO_WAIT: Final = 0
 
 
+class Receipt(Protocol):
+    """Who is told what became of an appended batch."""
+
+    def settle(self, outcome: Appended | Exception) -> None:
+        """Called on the event loop when the batch is committed or has failed. It must not raise;
+        if it is called again, only the first call counts."""
+        ...
+
+
+class FutureReceipt:
+    """A receipt as a future. If nobody waits any more when it fails, nobody is told."""
+
+    __slots__ = ("future",)
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+
+    def settle(self, outcome: Appended | Exception) -> None:
+        """Resolve the future."""
+        if self.future.done():
+            return
+        if isinstance(outcome, Exception):
+            self.future.set_exception(outcome)
+            self.future.exception()
+        else:
+            self.future.set_result(outcome)
+
+
 class Log(ABC):
     """One storage class's log. All methods run on the event loop."""
 
@@ -79,9 +107,22 @@ class Log(ABC):
         """
 
     @abstractmethod
+    def append_for(self, stream_id: int, batch: BatchInfo, receipt: Receipt) -> None:
+        """Enqueue one validated batch. The receipt is settled with its place, or with
+        ProducerError, StreamGone, LogUnavailable (retriable, nothing visible) or LogClosed."""
+
     def append(self, stream_id: int, batch: BatchInfo) -> asyncio.Future[Appended]:
-        """Enqueue one validated batch. The future fails with ProducerError, StreamGone,
-        LogUnavailable (retriable, nothing visible) or LogClosed."""
+        """As `append_for`, with a future for the outcome."""
+        receipt = FutureReceipt()
+        self.append_for(stream_id, batch, receipt)
+        return receipt.future
+
+    @abstractmethod
+    def note_refused(
+        self, stream_id: int, producer_id: int, producer_epoch: int, sequence: int
+    ) -> None:
+        """A batch of an idempotent producer was refused before `append` and will be sent again:
+        if the stream does not know the producer yet, its later batches must wait for it."""
 
     @abstractmethod
     async def bounds(self, stream_ids: Sequence[int]) -> list[Bounds]:

@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Sequence
-from concurrent.futures import Executor
 
 from towpath.objects.fs_files import Directories
+from towpath.threads import WorkThreads
 
 DELETE_BATCH_MAX = 256
 """Deletes that one thread hop takes along."""
@@ -21,10 +21,10 @@ DELETE_BATCH_MAX = 256
 class BatchedDeletes:
     """Collects the deletes asked for while the batch before them runs, and runs them together."""
 
-    def __init__(self, root: str, directories: Directories, executor: Executor) -> None:
+    def __init__(self, root: str, directories: Directories, threads: WorkThreads) -> None:
         self._root = root
         self._directories = directories
-        self._executor = executor
+        self._threads = threads
         self._waiting: list[tuple[str, asyncio.Future[None]]] = []
         self._runner: asyncio.Task[None] | None = None
 
@@ -42,13 +42,12 @@ class BatchedDeletes:
             await asyncio.wait([self._runner])
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
             while self._waiting:
                 batch = self._waiting[:DELETE_BATCH_MAX]
                 del self._waiting[:DELETE_BATCH_MAX]
                 paths = [path for path, _ in batch]
-                failures = await loop.run_in_executor(self._executor, self._delete_all, paths)
+                failures = await self._threads.run_to_end(self._delete_all, paths)
                 for (_, done), failure in zip(batch, failures, strict=True):
                     if done.done():
                         continue

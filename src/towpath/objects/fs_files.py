@@ -15,6 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
+from towpath.objects.fs_spares import SpareFiles
 from towpath.objects.paths import RESERVED_SEGMENT
 from towpath.objects.store import Buffer
 
@@ -145,6 +146,11 @@ class DurableWriter:
         self._directories = directories
         self._names = itertools.count()
         self.unnamed_files = self._try_unnamed()
+        self._spares = SpareFiles(self._open_spare)
+
+    def close(self) -> None:
+        """Let go of what is kept open; no write may be under way."""
+        self._spares.close()
 
     def write(self, path: str, parts: Sequence[Buffer]) -> None:
         """Write a new file; FileExistsError leaves an existing one as it is.
@@ -170,12 +176,7 @@ class DurableWriter:
 
     def _write_in(self, directory_fd: int, name: str, parts: Sequence[Buffer]) -> None:
         if self.unnamed_files:
-            fd = os.open(".", os.O_TMPFILE | os.O_WRONLY, FILE_MODE, dir_fd=directory_fd)
-            try:
-                _fill(fd, parts)
-                _link_unnamed(fd, directory_fd, name)
-            finally:
-                os.close(fd)
+            self._write_unnamed(self._spares.take(), directory_fd, name, parts)
         else:
             with self._directories.borrow(TEMPORARY_DIRECTORY) as temporary_fd:
                 self._write_by_link(temporary_fd, directory_fd, name, parts)
@@ -186,6 +187,23 @@ class DurableWriter:
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=directory_fd)
             raise
+
+    def _write_unnamed(
+        self, spare_fd: int | None, directory_fd: int, name: str, parts: Sequence[Buffer]
+    ) -> None:
+        fd = _open_unnamed(directory_fd) if spare_fd is None else spare_fd
+        try:
+            _fill(fd, parts)
+            _link_unnamed(fd, directory_fd, name)
+            return
+        except OSError as error:
+            # A directory on another file system than the root takes only files of its own, and a
+            # process that gave up privileges may not name what it opened with them.
+            if spare_fd is None or error.errno not in (errno.EXDEV, errno.EPERM):
+                raise
+        finally:
+            os.close(fd)
+        self._write_unnamed(None, directory_fd, name, parts)
 
     def _write_by_link(
         self, temporary_fd: int, directory_fd: int, name: str, parts: Sequence[Buffer]
@@ -200,12 +218,16 @@ class DurableWriter:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=temporary_fd)
 
+    def _open_spare(self) -> int:
+        with self._directories.borrow(TEMPORARY_DIRECTORY) as temporary_fd:
+            return _open_unnamed(temporary_fd)
+
     def _try_unnamed(self) -> bool:
         """Whether this file system can name an unnamed file (it needs O_TMPFILE and /proc)."""
         name = f"try-{os.getpid()}-{id(self):x}"
         try:
             with self._directories.borrow(TEMPORARY_DIRECTORY) as fd:
-                file_fd = os.open(".", os.O_TMPFILE | os.O_WRONLY, FILE_MODE, dir_fd=fd)
+                file_fd = _open_unnamed(fd)
                 try:
                     _link_unnamed(file_fd, fd, name)
                 finally:
@@ -230,6 +252,10 @@ def _stale_is_missing(directory_fd: int) -> Iterator[None]:
         if os.fstat(directory_fd).st_nlink == 0:
             raise FileNotFoundError(errno.ENOENT, "the directory was removed") from error
         raise
+
+
+def _open_unnamed(directory_fd: int) -> int:
+    return os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, FILE_MODE, dir_fd=directory_fd)
 
 
 def _link_unnamed(fd: int, directory_fd: int, name: str) -> None:

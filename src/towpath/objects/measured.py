@@ -28,6 +28,7 @@ class MeasuredObjectStore(ObjectStore):
         self, inner: ObjectStore, metrics: Metrics, timer: Callable[[], float] = time.perf_counter
     ) -> None:
         self._inner = inner
+        self.reads_are_cached = inner.reads_are_cached
         self._timer = timer
         self._seconds = {name: metrics.object_seconds.labels(name) for name in OPERATIONS}
         self._errors = {name: metrics.object_errors.labels(name) for name in OPERATIONS}

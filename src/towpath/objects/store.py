@@ -41,6 +41,9 @@ class ObjectInfo:
 class ObjectStore(ABC):
     """Paths are relative to the store's root, with `/` between segments and no leading `/`."""
 
+    reads_are_cached = False
+    """Whether reading the same bytes again costs little, because the kernel keeps them."""
+
     @abstractmethod
     async def put(self, path: str, parts: Sequence[Buffer]) -> None:
         """Write a new object made of `parts`; when this returns it survives power loss.
@@ -50,7 +53,10 @@ class ObjectStore(ABC):
 
     @abstractmethod
     async def read(self, path: str, offset: int, length: int) -> memoryview:
-        """Exactly `length` bytes from `offset`; ObjectStoreError if the object is shorter."""
+        """Exactly `length` bytes from `offset`; ObjectStoreError if the object is shorter.
+
+        If the memory is writable, it is the caller's own.
+        """
 
     @abstractmethod
     async def stat(self, path: str) -> ObjectInfo:

@@ -36,6 +36,8 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 """Every header field, in order."""
 _BASE_OFFSET_AND_LENGTH = struct.Struct(">qi")
 _OFFSET_LENGTH_EPOCH = struct.Struct(">qii")
+_BASE_OFFSET = struct.Struct(">q")
+_LEADER_EPOCH = struct.Struct(">i")
 
 
 class BatchHeader(NamedTuple):
@@ -89,6 +91,12 @@ class BatchInfo(NamedTuple):
     def last_sequence(self) -> int:
         """The last record's sequence; sequences wrap from 2^31-1 to 0."""
         return (self.base_sequence + self.record_count - 1) & 0x7FFF_FFFF
+
+
+def stamp(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
+    """Write the base offset and leader epoch that readers shall see; no checksum covers them."""
+    _BASE_OFFSET.pack_into(batch, 0, base_offset)
+    _LEADER_EPOCH.pack_into(batch, LENGTH_PREFIX_BYTES, leader_epoch)
 
 
 def patched_prefix(data: Buffer, base_offset: int, leader_epoch: int) -> bytes:

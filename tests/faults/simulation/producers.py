@@ -26,10 +26,6 @@ BY_ID_SINCE_VERSION = 13
 RETRY_S = 0.05
 ATTEMPTS_MAX = 6
 """How often a plain producer sends a batch before it gives up."""
-FIRST_ALONE = True
-"""Whether the first batch is acknowledged before the second is sent. A stream without state of a
-producer accepts any sequence, in Kafka too; so if the first batch is refused before it reaches the
-log (no room, topic unknown while the metadata store fails), the second one would be taken."""
 GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -160,10 +156,8 @@ class IdempotentProducer(Producing):
         left = self._scenario.batches_per_producer
         while (left or self._unacked) and self._topic not in self._observer.doomed:
             await self._resend()
-            begun = bool(self._books) and self._books[0].acked_at is not None
-            alone = FIRST_ALONE and not begun
-            window = 1 if alone else self._scenario.window_batches
-            while left and self._span() < window and self._wire.connected:
+            window_batches = self._scenario.window_batches
+            while left and self._span() < window_batches and self._wire.connected:
                 await self._think()
                 left -= 1
                 self._make()

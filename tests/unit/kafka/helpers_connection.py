@@ -181,7 +181,7 @@ class Harness:
         loop = asyncio.get_running_loop()
         return Shared(
             services=below,
-            routes=Routes(self.handlers.apis(), below.metrics, loop),
+            routes=Routes(self.handlers.apis(), below.metrics),
             inflight=InflightBytes(below.settings.process_inflight_max_bytes),
             pool=pool,
             arena=ReceiveArena(pool),

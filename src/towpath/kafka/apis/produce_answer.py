@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from towpath.errors import BatchError
 from towpath.kafka.apis.leaders import node_endpoints
@@ -28,18 +28,40 @@ NO_OFFSET = -1
 NO_TIMESTAMP = -1
 
 
+class Settled(Protocol):
+    """Who waits for the parts of a request."""
+
+    def one_settled(self) -> None:
+        """A part that was pending has its outcome."""
+        ...
+
+
 @dataclass(slots=True)
 class Part:
     """One partition's batch: first checked, then appended, at last committed or failed."""
 
+    work: Settled
     index: int
     error: ErrorCode
     topic: Topic | None = None
     batch: BatchInfo | None = None
-    appended: asyncio.Future[Appended] | None = None
+    pending: bool = False
+    """Whether it is appended and the request waits for its outcome."""
+    appended: Appended | None = None
     message: str | None = None
     bad_record: int | None = None
     """The index of the record that spoiled the batch, if it was one record."""
+
+    def settle(self, outcome: Appended | Exception) -> None:
+        """Take over what became of the append, unless the request has been answered already."""
+        if not self.pending:
+            return
+        self.pending = False
+        if isinstance(outcome, Exception):
+            self.fail(outcome)
+        else:
+            self.appended = outcome
+        self.work.one_settled()
 
     def fail(self, failure: BaseException) -> None:
         """Answer this failure."""
@@ -71,7 +93,7 @@ def answer(
 def _acknowledgement(part: Part) -> PartitionProduceResponse | None:
     if part.error or part.appended is None or part.batch is None or part.topic is None:
         return None
-    where = part.appended.result()
+    where = part.appended
     stamped = part.topic.settings.log_append_time
     return PartitionProduceResponse(
         index=part.index,

@@ -156,7 +156,9 @@ class _ReaderCompiler:
         if kind == "string":
             return f"str(buffer[{start}:{stop}], 'utf-8')"
         view = f"buffer[{start}:{stop}]"
-        return f"bytes({view}) if {length} < {primitives.COPY_BELOW_BYTES} else {view}"
+        # The log writes offsets into the records that it keeps, as it may into the receive buffer.
+        copied = "bytearray" if kind == "records" else "bytes"
+        return f"{copied}({view}) if {length} < {primitives.COPY_BELOW_BYTES} else {view}"
 
     def _array(self, field: Field, target: str) -> None:
         length = self._length("i")

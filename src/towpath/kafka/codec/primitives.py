@@ -17,7 +17,7 @@ COPY_BELOW_BYTES = 16_384
 
 A view keeps the whole receive buffer alive; a small one would pin far more than it holds.
 """
-BY_REFERENCE_BYTES = 16_384
+BY_REFERENCE_BYTES = 8_192
 """Byte strings of this size and more are sent by reference, smaller ones copied into the answer."""
 STRING_MAX_BYTES = 32_767
 VARINT_MAX_BYTES = 5
@@ -122,15 +122,29 @@ def size_of(value: Buffer | Sequence[Buffer]) -> int:
 def put_bytes(out: bytearray, chunks: list[Buffer], value: Buffer | Sequence[Buffer]) -> bytearray:
     """Add a byte string, in parts or whole; returns the buffer to go on with."""
     if type(value) is list or type(value) is tuple:
-        for part in value:
-            out = put_bytes(out, chunks, part)
-        return out
+        return _put_parts(out, chunks, value)
     if len(value) < BY_REFERENCE_BYTES:
         out += value  # type: ignore[arg-type]
         return out
     chunks.append(out)
     chunks.append(value)  # type: ignore[arg-type]
     return bytearray()
+
+
+def _put_parts(out: bytearray, chunks: list[Buffer], parts: Sequence[Buffer]) -> bytearray:
+    # Small parts are joined before they are added: `out` would grow, and move, with each of them.
+    small: list[Buffer] = []
+    for part in parts:
+        if len(part) < BY_REFERENCE_BYTES:
+            small.append(part)
+            continue
+        out += b"".join(small)
+        small.clear()
+        chunks.append(out)
+        chunks.append(part)
+        out = bytearray()
+    out += b"".join(small)
+    return out
 
 
 def unpack_array(code: str, count: int, buffer: memoryview, at: int) -> list[Any]:

@@ -7,17 +7,17 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from towpath.errors import LogClosed
-from towpath.log.interface import Appended
+from towpath.log.interface import Receipt
 from towpath.observe.metrics import Metrics
 from towpath.records.batch import BatchInfo
 
 
 @dataclass(slots=True)
 class Pending:
-    """One batch and the future of whoever appended it."""
+    """One batch and who is told what becomes of it."""
 
     batch: BatchInfo
-    done: asyncio.Future[Appended]
+    receipt: Receipt
 
 
 @dataclass(slots=True)
@@ -27,6 +27,7 @@ class Buffer:
     opened_at: float
     """Loop time of the first append."""
     size_bytes: int = 0
+    batch_count: int = 0
     chunks: dict[int, list[Pending]] = field(default_factory=dict)
 
     def add(self, stream_id: int, pending: Pending) -> None:
@@ -37,6 +38,7 @@ class Buffer:
         else:
             chunk.append(pending)
         self.size_bytes += len(pending.batch.data)
+        self.batch_count += 1
 
 
 class Room:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from towpath.errors import LogUnavailable, OutOfOrderSequence, StreamGone, TowpathError
+from towpath.errors import LogUnavailable, StreamGone, TowpathError
 from towpath.log.interface import Appended
 from towpath.log.object import entries
 from towpath.log.object.buffer import Buffer, Pending
 from towpath.log.object.index import Index
+from towpath.log.object.lost_sequences import LostSequences
 from towpath.log.object.producer_states import ProducerStates, apply_entry
 from towpath.log.object.range_cache import RangeCache
 from towpath.log.object.settings import ObjectLogSettings
@@ -37,13 +38,13 @@ from towpath.metadata.store import (
     Tail,
     TailIs,
 )
+from towpath.objects import store as objects
 from towpath.observe.metrics import Metrics
+from towpath.records.batch import stamp
 from towpath.runtime import Runtime
 
 MAX_SETTLE_ATTEMPTS = 10
 SETTLE_DELAY_SECONDS = 0.2
-MAX_REMEMBERED_GAPS = 10_000
-"""How many producers' failed first batches are remembered."""
 
 
 @dataclass(slots=True)
@@ -57,14 +58,9 @@ class Upload:
     answers: list[tuple[Pending, Appended | TowpathError]] = field(default_factory=list)
 
     def answer(self) -> None:
-        """Resolve every future with what the commit decided."""
+        """Settle every receipt with what the commit decided."""
         for pending, result in self.answers:
-            if pending.done.done():
-                continue
-            if isinstance(result, Appended):
-                pending.done.set_result(result)
-            else:
-                pending.done.set_exception(result)
+            pending.receipt.settle(result)
 
 
 @dataclass(slots=True)
@@ -90,6 +86,7 @@ class Committer:
         index: Index,
         ranges: RangeCache,
         producers: ProducerStates,
+        lost: LostSequences,
         live: StreamFilter,
         runtime: Runtime,
         settings: ObjectLogSettings,
@@ -101,11 +98,11 @@ class Committer:
         self._index = index
         self._ranges = ranges
         self._producers = producers
+        self._lost = lost
         self._live = live
         self._runtime = runtime
         self._settings = settings
         self._metrics = metrics
-        self._gaps: dict[tuple[int, int, int], int] = {}
 
     async def commit(self, upload: Upload) -> None:
         """Make the upload visible and fill in its answers. Raises LogUnavailable if it is not."""
@@ -129,19 +126,14 @@ class Committer:
         raise LogUnavailable("too many brokers append to the same producer's streams")
 
     def note_failure(self, buffer: Buffer) -> None:
-        """Remember the first lost sequence of each producer that has no state yet.
-
-        A producer without state may begin anywhere; without this note its second batch could be
-        accepted while its first, lost one is being sent again.
-        """
+        """Remember what was lost, so that no producer's later batch is taken in its place."""
         for stream_id, chunk in buffer.chunks.items():
             for pending in chunk:
                 batch = pending.batch
                 if batch.producer_id >= 0:
-                    key = (stream_id, batch.producer_id, batch.producer_epoch)
-                    self._gaps.setdefault(key, batch.base_sequence)
-        while len(self._gaps) > MAX_REMEMBERED_GAPS:
-            del self._gaps[next(iter(self._gaps))]
+                    self._lost.note(
+                        stream_id, batch.producer_id, batch.producer_epoch, batch.base_sequence
+                    )
 
     # Planning
 
@@ -205,7 +197,8 @@ class Committer:
                     continue
                 try:
                     scratch.check(batch)
-                    self._check_gap(stream_id, scratch, pending)
+                    known = scratch.knows(batch.producer_id)
+                    self._lost.check(stream_id, batch, producer_is_known=known)
                 except TowpathError as refusal:
                     upload.answers.append((pending, refusal))
                     continue
@@ -218,19 +211,6 @@ class Committer:
             (pending, Appended(base_offset, log_start)) for pending, base_offset in twins
         )
         return accepted
-
-    def _check_gap(self, stream_id: int, scratch: ProducerTable, pending: Pending) -> None:
-        batch = pending.batch
-        key = (stream_id, batch.producer_id, batch.producer_epoch)
-        lost = self._gaps.get(key)
-        if lost is None:
-            return
-        if batch.base_sequence != lost and not scratch.knows(batch.producer_id):
-            raise OutOfOrderSequence(
-                f"producer {batch.producer_id} sent sequence {batch.base_sequence}, "
-                f"but {lost} was lost and must be sent again first"
-            )
-        del self._gaps[key]
 
     # Writing
 
@@ -319,7 +299,9 @@ class Committer:
                 answer = Appended(start + row.start_offset_delta, log_start)
                 upload.answers.append((pending, answer))
                 position = plan.chunk.chunk_offset + plan.chunk.rows[at].offset_in_chunk
-                self._ranges.add(wal_id, position, pending.batch.data)
+                batch = _stamped(pending.batch.data, answer.base_offset)
+                self._ranges.add(wal_id, position, batch)
+                self._lost.forget(plan.stream_id, pending.batch)
             if plan.table is not None:
                 if plan.table.offset_end == start:
                     apply_entry(plan.table, tail.offset_end, plan.value)
@@ -330,6 +312,15 @@ class Committer:
 
     def _log_start(self, stream_id: int) -> int:
         return self._index.known_log_start(stream_id) or 0
+
+
+def _stamped(batch: objects.Buffer, base_offset: int) -> objects.Buffer:
+    """The batch with its offset, as readers get it. Its object is written, and nobody else reads
+    the memory any more: it is changed in place if it can be."""
+    if isinstance(batch, bytes) or (isinstance(batch, memoryview) and batch.readonly):
+        batch = bytearray(batch)
+    stamp(batch, base_offset, entries.LEADER_EPOCH)
+    return batch
 
 
 def build_entry(

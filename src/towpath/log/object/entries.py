@@ -11,6 +11,8 @@ from towpath.metadata.proto import index_pb2
 from towpath.metadata.store import KeyValue
 
 ENTRY_VERSION = 1
+LEADER_EPOCH = 0
+"""The object class has no leaders: the epoch is 0 everywhere."""
 ENTRY_OVERHEAD_BYTES = 900
 ROW_OVERHEAD_BYTES = 250
 """What an entry and each of its rows take in memory, about."""

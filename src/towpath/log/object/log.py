@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Sequence
 
 from towpath.errors import LogUnavailable, OffsetOutOfRange
 from towpath.log.interface import (
-    Appended,
     Bounds,
     GrowthWatch,
     Log,
     ReadResult,
+    Receipt,
     StreamUsage,
     TimestampedOffset,
 )
@@ -20,6 +20,7 @@ from towpath.log.object.committer import Committer
 from towpath.log.object.growth import Growth
 from towpath.log.object.index import Index
 from towpath.log.object.index_cache import IndexCache
+from towpath.log.object.lost_sequences import LostSequences
 from towpath.log.object.producer_states import ProducerStates
 from towpath.log.object.range_cache import RangeCache
 from towpath.log.object.reader import Reader
@@ -72,6 +73,7 @@ class ObjectLog(Log):
         self._reader = Reader(self._index, objects, ranges, metrics)
         self._times = TimeIndex(self._index, self._reader)
         self._producers = ProducerStates(store, runtime, settings.producer_expiry_ms)
+        self._lost = LostSequences(runtime.clock)
         self._room = Room(settings.max_buffer_bytes, metrics)
         self._writers = []
         for domain in range(store.domain_count):
@@ -83,6 +85,7 @@ class ObjectLog(Log):
                 self._index,
                 ranges,
                 self._producers,
+                self._lost,
                 live,
                 runtime,
                 settings,
@@ -110,9 +113,14 @@ class ObjectLog(Log):
     def admit(self, size_bytes: int) -> Awaitable[None] | None:
         return self._room.admit(size_bytes)
 
-    def append(self, stream_id: int, batch: BatchInfo) -> asyncio.Future[Appended]:
+    def append_for(self, stream_id: int, batch: BatchInfo, receipt: Receipt) -> None:
         writer = self._writers[domain_of(stream_id, len(self._writers))]
-        return writer.append(stream_id, batch)
+        writer.append(stream_id, batch, receipt)
+
+    def note_refused(
+        self, stream_id: int, producer_id: int, producer_epoch: int, sequence: int
+    ) -> None:
+        self._lost.note(stream_id, producer_id, producer_epoch, sequence)
 
     async def bounds(self, stream_ids: Sequence[int]) -> list[Bounds]:
         try:

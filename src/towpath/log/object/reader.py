@@ -1,4 +1,4 @@
-"""Reads: find the entries of a range, get their batches from cache or object, patch the offsets.
+"""Reads: find the entries of a range and get their batches from cache or object.
 
 What comes from an object is verified batch by batch (length, CRC32C). A missing or damaged object
 that the index still names is an error that names it, never a gap.
@@ -7,6 +7,7 @@ that the index still names is an error that names it, never a gap.
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,26 +16,23 @@ from crc32c import crc32c
 
 from towpath.errors import LogDamaged, LogError, LogUnavailable, OffsetOutOfRange
 from towpath.log.interface import Bounds, ReadResult
-from towpath.log.object.entries import Entry, Row
+from towpath.log.object.entries import LEADER_EPOCH, Entry, Row
 from towpath.log.object.index import Index
 from towpath.log.object.range_cache import RangeCache
 from towpath.metadata.store import MetadataError
 from towpath.objects.store import Buffer, ObjectNotFound, ObjectStore, ObjectStoreError
 from towpath.observe.metrics import Metrics
 from towpath.records import batch as record_batch
-from towpath.records.batch import patched_prefix
+from towpath.records.batch import stamp
 
 logger = structlog.get_logger(__name__)
 
-LEADER_EPOCH = 0
-"""The object class has no leaders: the epoch is 0 everywhere."""
 MAX_READ_BYTES = 8 << 20
 """A larger read of a file would hold up the event loop (facts: 64 MiB stop it for 193 ms)."""
 MAX_PARALLEL_READS = 8
 MAX_MOVED_RETRIES = 3
-_CRC_AT = 17
-_CRC_FROM = 21
-_PREFIX_BYTES = 16
+_LENGTH_AND_CRC = struct.Struct(">8xi5xI")
+"""Of a batch's header; between them leader epoch and magic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +81,19 @@ class Reader:
         for _ in range(MAX_MOVED_RETRIES):
             spans = await self._plan(stream_id, offset, max_bytes, bounds, min_one)
             try:
-                batches = await self._load_all(spans)
+                loaded = await self._load_all(spans)
             except _Moved as moved:
                 await self._check_still_moved(moved.entry, stream_id)
                 (bounds,) = await self._index.bounds((stream_id,))
                 if offset < bounds.start:
                     raise OffsetOutOfRange(offset, bounds.start, bounds.end) from moved
                 continue
-            return _assemble(spans, batches, bounds)
+            buffers = [buffer for found in loaded for buffer in found]
+            return ReadResult(buffers, sum(map(len, buffers)), bounds)
         raise LogUnavailable(f"objects of stream {stream_id} keep moving")
 
     async def batch(self, entry: Entry, row: Row) -> Buffer:
-        """One batch's stored bytes, unpatched."""
+        """One batch's bytes."""
         try:
             (found,) = await self._load(_Span(entry, (row,)))
         except _Moved as moved:
@@ -160,16 +159,21 @@ class Reader:
     async def _load(self, span: _Span) -> list[Buffer]:
         """The span's batches, from the object in reads of bounded size."""
         batches: list[Buffer] = []
+        keep = not self._objects.reads_are_cached
         for group in _groups(span.rows):
             first, last = group[0], group[-1]
             length = last.position + last.length - first.position
             async with self._parallel:
                 data = await self._read_range(span.entry, first.position, length)
+            if data.readonly:
+                data = memoryview(bytearray(data))
             for row in group:
                 at = row.position - first.position
                 batch = data[at : at + row.length]
                 self._verify(span.entry, row, batch)
-                self._ranges.add(span.entry.wal_id, row.position, batch)
+                stamp(batch, row.base_offset, LEADER_EPOCH)
+                if keep:
+                    self._ranges.add(span.entry.wal_id, row.position, batch)
                 batches.append(batch)
         return batches
 
@@ -182,11 +186,10 @@ class Reader:
             raise LogUnavailable(f"cannot read {entry.path}: {error}") from error
 
     def _verify(self, entry: Entry, row: Row, batch: memoryview) -> None:
-        header_length = int.from_bytes(batch[8:12], "big")
-        stored_crc = int.from_bytes(batch[_CRC_AT:_CRC_FROM], "big")
+        length, stored_crc = _LENGTH_AND_CRC.unpack_from(batch)
         if (
-            header_length + record_batch.LENGTH_PREFIX_BYTES != row.length
-            or crc32c(batch[_CRC_FROM:]) != stored_crc
+            length + record_batch.LENGTH_PREFIX_BYTES != row.length
+            or crc32c(batch[record_batch.ATTRIBUTES_AT :]) != stored_crc
         ):
             self._damaged(entry)
             raise LogDamaged(f"object {entry.path} is damaged at byte {row.position}")
@@ -212,8 +215,10 @@ class Reader:
         )
 
 
-def _groups(rows: Sequence[Row]) -> list[list[Row]]:
+def _groups(rows: Sequence[Row]) -> Sequence[Sequence[Row]]:
     """Neighbouring rows that one read may take together."""
+    if rows[-1].position + rows[-1].length - rows[0].position <= MAX_READ_BYTES:
+        return [rows]
     groups: list[list[Row]] = []
     for row in rows:
         if groups and row.position + row.length - groups[-1][0].position <= MAX_READ_BYTES:
@@ -221,14 +226,3 @@ def _groups(rows: Sequence[Row]) -> list[list[Row]]:
         else:
             groups.append([row])
     return groups
-
-
-def _assemble(spans: list[_Span], batches: list[list[Buffer]], bounds: Bounds) -> ReadResult:
-    buffers: list[Buffer] = []
-    size_bytes = 0
-    for span, found in zip(spans, batches, strict=True):
-        for row, batch in zip(span.rows, found, strict=True):
-            buffers.append(patched_prefix(batch, row.base_offset, LEADER_EPOCH))
-            buffers.append(memoryview(batch)[_PREFIX_BYTES:])
-            size_bytes += row.length
-    return ReadResult(buffers, size_bytes, bounds)

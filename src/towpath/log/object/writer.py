@@ -13,7 +13,7 @@ from collections.abc import Callable
 import structlog
 
 from towpath.errors import LogClosed, LogUnavailable, TowpathError
-from towpath.log.interface import Appended
+from towpath.log.interface import Receipt
 from towpath.log.object.buffer import Buffer, Pending, Room
 from towpath.log.object.committer import Committer, Upload
 from towpath.log.object.pace import Pace
@@ -32,8 +32,15 @@ Checkpoint = Callable[[str], None]
 """Called with the name of each step of a flush; tests stop the process there."""
 
 
+FEW_BATCHES = 0
+"""So few batches in an open buffer mean that latency matters and not throughput: they do not wait
+for a running flush. A buffer that filled faster does, and its object will hold many."""
+CROWD_PACE = 0.5
+"""The pace of objects with many batches, as a share of that of objects with few."""
+
+
 class DomainWriter:
-    """Takes batches and answers their futures once they are durable and committed."""
+    """Takes batches and settles their receipts once they are durable and committed."""
 
     def __init__(
         self,
@@ -57,7 +64,9 @@ class DomainWriter:
         self._metrics = metrics
         self._checkpoint = checkpoint
         self._loop = asyncio.get_running_loop()
-        self._pace = Pace(settings.flush_max_objects_per_second, self._loop.time())
+        rate = settings.flush_max_objects_per_second
+        self._pace = Pace(rate, self._loop.time())
+        self._crowd_pace = Pace(max(1.0, rate * CROWD_PACE), self._loop.time())
         self._open: Buffer | None = None
         self._sealed: deque[Buffer] = deque()
         self._flushes: set[asyncio.Task[None]] = set()
@@ -71,23 +80,21 @@ class DomainWriter:
         async with self._taking:
             await self._staging.prepare()
 
-    def append(self, stream_id: int, batch: BatchInfo) -> asyncio.Future[Appended]:
+    def append(self, stream_id: int, batch: BatchInfo, receipt: Receipt) -> None:
         """Enqueue a batch behind everything appended before it."""
-        done: asyncio.Future[Appended] = self._loop.create_future()
         if self._closing:
-            done.set_exception(LogClosed("the log is closed"))
-            return done
+            receipt.settle(LogClosed("the log is closed"))
+            return
         buffer = self._open
         if buffer is None:
             buffer = self._open = Buffer(opened_at=self._loop.time())
             self._schedule(0.0)
-        buffer.add(stream_id, Pending(batch, done))
+        buffer.add(stream_id, Pending(batch, receipt))
         self._room.take(len(batch.data))
         if buffer.size_bytes >= self._settings.flush_max_bytes:
             self._sealed.append(buffer)
             self._open = None
             self._schedule(0.0)
-        return done
 
     async def close(self) -> None:
         """Flush everything that was appended, then give back the reserved walIds."""
@@ -137,12 +144,16 @@ class DomainWriter:
             return 0.0
         now = self._loop.time()
         linger = self._settings.linger_ms / 1000
-        if linger == 0.0:
-            return None if self._flushes else self._pace.delay(now)
-        return max(buffer.opened_at + linger - now, self._pace.delay(now))
+        if linger > 0.0:
+            return max(buffer.opened_at + linger - now, self._crowd_pace.delay(now))
+        if buffer.batch_count <= FEW_BATCHES:
+            return self._pace.delay(now)
+        return None if self._flushes else self._crowd_pace.delay(now)
 
     def _start(self, buffer: Buffer) -> None:
-        self._pace.spend(self._loop.time())
+        now = self._loop.time()
+        self._pace.spend(now)
+        self._crowd_pace.spend(now)
         before, self._last_commit = self._last_commit, self._loop.create_future()
         flush = self._loop.create_task(self._flush(buffer, before, self._last_commit))
         self._flushes.add(flush)
@@ -227,5 +238,4 @@ class DomainWriter:
     def _answer_failure(buffer: Buffer, error: Exception) -> None:
         for chunk in buffer.chunks.values():
             for pending in chunk:
-                if not pending.done.done():
-                    pending.done.set_exception(error)
+                pending.receipt.settle(error)

@@ -13,6 +13,7 @@ import os
 import socket
 import stat
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,8 @@ logger = logging.getLogger(__name__)
 MAX_SOCKET_PATH_BYTES = 107
 """The kernel's 108 bytes less the final zero."""
 _SUFFIX = ".sock"
+_MTIME_GRAIN_NS = 100_000_000
+"""A directory changed twice within this time may show the same time of change."""
 
 
 def runtime_directory(database: Path) -> Path:
@@ -39,6 +42,9 @@ class Wakeup:
         """`name` must be unique among the processes, and short."""
         self._directory = directory
         self._path = directory / f"{name}{_SUFFIX}"
+        self._others: list[str] = []
+        self._listed_at_ns = -1
+        """The time of the directory's change at which `_others` was read; -1 if too fresh."""
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -58,12 +64,11 @@ class Wakeup:
         if sender is None:
             return
         try:
-            names = os.listdir(self._directory)
+            others = self._list_others()
         except OSError:
             return
-        for name in names:
-            if name != self._path.name and name.endswith(_SUFFIX):
-                self._send(sender, self._directory / name)
+        for path in others:
+            self._send(sender, path)
 
     def close(self) -> None:
         """Stop listening and remove the socket. The writer must have stopped."""
@@ -79,6 +84,19 @@ class Wakeup:
             pass  # Others still have their sockets there.
         self._socket.close()
         self._socket = None
+
+    def _list_others(self) -> list[str]:
+        """The other processes' sockets; the directory is read only when it has changed."""
+        changed_at_ns = os.stat(self._directory).st_mtime_ns
+        if changed_at_ns != self._listed_at_ns:
+            is_settled = time.time_ns() - changed_at_ns > _MTIME_GRAIN_NS
+            self._others = [
+                os.fspath(self._directory / name)
+                for name in os.listdir(self._directory)
+                if name != self._path.name and name.endswith(_SUFFIX)
+            ]
+            self._listed_at_ns = changed_at_ns if is_settled else -1
+        return self._others
 
     def _bind(self) -> socket.socket:
         if len(os.fsencode(self._path)) > MAX_SOCKET_PATH_BYTES:
@@ -107,13 +125,13 @@ class Wakeup:
         callback()
 
     @staticmethod
-    def _send(sender: socket.socket, path: Path) -> None:
+    def _send(sender: socket.socket, path: str) -> None:
         try:
-            sender.sendto(b"\1", os.fspath(path))
+            sender.sendto(b"\1", path)
         except ConnectionRefusedError:
             # Its process died without removing it.
             try:
-                path.unlink(missing_ok=True)
+                os.unlink(path)
             except OSError:
                 pass
         except OSError:

@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any
 
 from towpath.metadata.sqlite.transaction import Transaction
@@ -41,22 +42,25 @@ class WriteQueue:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._writes: deque[Write] = deque()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._signals: SimpleQueue[None] = SimpleQueue()
+        self._signalled = False
+        """Whether the writer has been told, or has seen for itself, that there is something."""
         self._closed = False
 
     def add(self, write: Write) -> None:
         """Queue a write, or raise StoreUnavailable when full or closed."""
-        with self._changed:
+        with self._lock:
             if self._closed:
                 raise StoreUnavailable("the metadata store is closed")
             if len(self._writes) >= self._limit:
                 raise StoreUnavailable(f"{self._limit} metadata writes wait already")
             self._writes.append(write)
-            self._changed.notify()
+            self._signal()
 
     def withdraw(self, write: Write) -> bool:
         """Take a write back; False if the writer has claimed it."""
-        with self._changed:
+        with self._lock:
             if write not in self._writes:
                 return False
             self._writes.remove(write)
@@ -64,18 +68,25 @@ class WriteQueue:
 
     def wait(self) -> bool:
         """Block until something is queued; False once closed and empty."""
-        with self._changed:
-            while not self._writes and not self._closed:
-                self._changed.wait()
-            return bool(self._writes)
+        while True:
+            with self._lock:
+                if self._writes or self._closed:
+                    return bool(self._writes)
+                self._signalled = False
+            self._signals.get()
 
     def claim(self, limit: int) -> list[Write]:
         """The next writes, which now belong to the writer."""
-        with self._changed:
+        with self._lock:
             return [self._writes.popleft() for _ in range(min(limit, len(self._writes)))]
 
     def close(self) -> None:
         """Accept no more; what is queued is still written."""
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify()
+            self._signal()
+
+    def _signal(self) -> None:
+        if not self._signalled:
+            self._signalled = True
+            self._signals.put(None)

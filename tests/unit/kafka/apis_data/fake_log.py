@@ -19,6 +19,7 @@ from towpath.log.interface import (
     GrowthWatch,
     Log,
     ReadResult,
+    Receipt,
     StreamUsage,
     TimestampedOffset,
 )
@@ -73,10 +74,11 @@ class FakeLog(Log):
         self.streams: defaultdict[int, Stream] = defaultdict(Stream)
         self.hold = False
         """Whether appends stay pending until `commit()`."""
-        self.pending: list[tuple[int, BatchInfo, asyncio.Future[Appended]]] = []
+        self.pending: list[tuple[int, BatchInfo, Receipt]] = []
         self.append_failure: TowpathError | None = None
         self.failures: dict[int, TowpathError] = {}
         """What every call about a stream fails with."""
+        self.refused: list[tuple[int, int, int, int]] = []
         self.room: asyncio.Future[None] | None = None
         self.admitted: list[int] = []
         self.watches: list[FakeWatch] = []
@@ -92,29 +94,32 @@ class FakeLog(Log):
         self.admitted.append(size_bytes)
         return self.room
 
-    def append(self, stream_id: int, batch: BatchInfo) -> asyncio.Future[Appended]:
-        done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+    def append_for(self, stream_id: int, batch: BatchInfo, receipt: Receipt) -> None:
         if self.append_failure is not None:
-            done.set_exception(self.append_failure)
+            receipt.settle(self.append_failure)
         elif self.hold:
-            self.pending.append((stream_id, batch, done))
+            self.pending.append((stream_id, batch, receipt))
         else:
-            self._store(stream_id, batch, done)
-        return done
+            self._store(stream_id, batch, receipt)
+
+    def note_refused(
+        self, stream_id: int, producer_id: int, producer_epoch: int, sequence: int
+    ) -> None:
+        self.refused.append((stream_id, producer_id, producer_epoch, sequence))
 
     def commit(self, failure: Exception | None = None) -> None:
         """Resolve the pending appends, or fail them."""
         pending, self.pending = self.pending, []
-        for stream_id, batch, done in pending:
+        for stream_id, batch, receipt in pending:
             if failure is not None:
-                done.set_exception(failure)
+                receipt.settle(failure)
             else:
-                self._store(stream_id, batch, done)
+                self._store(stream_id, batch, receipt)
 
-    def _store(self, stream_id: int, batch: BatchInfo, done: asyncio.Future[Appended]) -> None:
+    def _store(self, stream_id: int, batch: BatchInfo, receipt: Receipt) -> None:
         stream = self.streams[stream_id]
         stream.stored.append(Stored(stream.end, batch))
-        done.set_result(Appended(stream.end, stream.start))
+        receipt.settle(Appended(stream.end, stream.start))
         stream.end += batch.record_count
         for watch in self.watches:
             if not watch.cancelled and any(

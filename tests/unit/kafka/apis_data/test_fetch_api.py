@@ -78,7 +78,7 @@ def put(log: FakeLog, stream_id: int, *sizes: int) -> None:
 
 
 def bases(part: PartitionData) -> list[int]:
-    assert isinstance(part.records, bytes | memoryview)
+    assert isinstance(part.records, bytes | bytearray | memoryview)
     return [base for base, _ in offsets_of(bytes(part.records))]
 
 

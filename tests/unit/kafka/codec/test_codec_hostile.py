@@ -120,7 +120,7 @@ def produce(records: bytes) -> bytes:
 
 def test_small_records_are_copied_and_large_ones_are_views() -> None:
     small = decode(ProduceRequest, 9, produce(bytes(COPY_BELOW_BYTES - 1)))
-    assert type(small.topic_data[0].partition_data[0].records) is bytes
+    assert type(small.topic_data[0].partition_data[0].records) is bytearray
     data = bytearray(produce(bytes(COPY_BELOW_BYTES)))
     records = decode(ProduceRequest, 9, data).topic_data[0].partition_data[0].records
     assert isinstance(records, memoryview)
