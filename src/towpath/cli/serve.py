@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import os
 import signal
@@ -22,6 +23,13 @@ STDIN_CHUNK_BYTES = 4096
 GC_YOUNG_OBJECTS = 50_000
 GC_OLDER_ROUNDS = 50
 """New objects before a look at the young ones, and such looks before one at the older."""
+
+
+MALLOC_OPTIONS = (
+    (-8, 1),  # M_ARENA_MAX
+    (-1, 8 << 20),  # M_TRIM_THRESHOLD
+    (-3, 1 << 20),  # M_MMAP_THRESHOLD
+)
 
 
 class StopRequest:
@@ -65,6 +73,7 @@ def run(
     from towpath.observe import logging
 
     logging.configure(settings.log_level, settings.log_format)
+    _give_memory_back()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(settings, index, announce, supervised=supervised))
 
@@ -95,6 +104,19 @@ def _spare_the_garbage_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_YOUNG_OBJECTS, GC_OLDER_ROUNDS, GC_OLDER_ROUNDS)
+
+
+def _give_memory_back() -> None:
+    """Let the allocator return freed buffers to the system.
+
+    Record batches come and go on several threads; with glibc's defaults each thread keeps a heap of
+    its own and large buffers raise the limits from which memory is returned (measured: 364 MB
+    resident after a mixed load against 330). Other C libraries have no `mallopt`.
+    """
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        for option, value in MALLOC_OPTIONS:
+            library.mallopt(option, value)
 
 
 async def _start(settings: Settings, index: int) -> Broker:

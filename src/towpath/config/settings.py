@@ -30,6 +30,8 @@ INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 PORT_MAX = 65_535
 CLOUD_LINGER_MS = 250
+LOCAL_RANGE_CACHE_BYTES = 32 << 20
+CLOUD_RANGE_CACHE_BYTES = 128 << 20
 METADATA_SCHEMES = ("sqlite", "memory")
 OBJECT_SCHEMES = ("file", "memory", "s3", "gcs", "azblob")
 LOCAL_OBJECT_SCHEMES = ("file", "memory")
@@ -52,9 +54,16 @@ def _default_advertised_host(given: dict[str, Any]) -> str:
     return socket.gethostname() if host in ALL_INTERFACES else host
 
 
+def _is_local(given: dict[str, Any]) -> bool:
+    return urlsplit(given["objects_url"]).scheme in LOCAL_OBJECT_SCHEMES
+
+
 def _default_linger_ms(given: dict[str, Any]) -> int:
-    scheme = urlsplit(given["objects_url"]).scheme
-    return 0 if scheme in LOCAL_OBJECT_SCHEMES else CLOUD_LINGER_MS
+    return 0 if _is_local(given) else CLOUD_LINGER_MS
+
+
+def _default_range_cache_bytes(given: dict[str, Any]) -> int:
+    return LOCAL_RANGE_CACHE_BYTES if _is_local(given) else CLOUD_RANGE_CACHE_BYTES
 
 
 def _check_scheme(url: str, schemes: tuple[str, ...]) -> str:
@@ -234,10 +243,13 @@ class Settings(BaseModel):
         default=1000, ge=1, le=100_000, description="Past this rate of objects the linger grows"
     )
     range_cache_bytes: SizeBytes = Field(
-        default=134_217_728, ge=0, description="Memory for record batches read or written lately"
+        default_factory=_default_range_cache_bytes,
+        ge=0,
+        description="Memory for record batches written (on cloud also read) lately; "
+        "auto: 32 MiB on files, which the kernel caches, 128 MiB on cloud",
     )
     index_cache_bytes: SizeBytes = Field(
-        default=33_554_432, ge=0, description="Memory for offset-index entries"
+        default=16_777_216, ge=0, description="Memory for offset-index entries"
     )
     fetch_max_bytes: SizeBytes = Field(
         default=57_671_680, ge=1024, le=INT32_MAX, description="Most bytes of a fetch answer"
@@ -281,11 +293,15 @@ class Settings(BaseModel):
     def _check_objects_url(cls, url: str) -> str:
         return _check_scheme(url, OBJECT_SCHEMES)
 
-    @field_validator("linger_ms", mode="before")
+    @field_validator("linger_ms", "range_cache_bytes", mode="before")
     @classmethod
-    def _resolve_auto_linger(cls, value: object, info: Any) -> object:
+    def _resolve_auto(cls, value: object, info: Any) -> object:
         if value == "auto" and "objects_url" in info.data:
-            return _default_linger_ms(info.data)
+            by_name = {
+                "linger_ms": _default_linger_ms,
+                "range_cache_bytes": _default_range_cache_bytes,
+            }
+            return by_name[info.field_name](info.data)
         return value
 
     @field_validator("log_level", "log_format", mode="before")

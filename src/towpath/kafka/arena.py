@@ -16,7 +16,7 @@ ARENA_LEAST_FREE_BYTES = 65_536
 """An arena with less room than this is left for the next one."""
 POOLED_FROM_BYTES = 65_536
 """Buffers below this size are cheap to make and are not kept."""
-POOL_MAX_BYTES = 134_217_728
+POOL_MAX_BYTES = 16_777_216
 """The most that is kept for reuse; what is lent beyond it is left to the garbage collector."""
 PROBES_MAX = 4
 """How many lent buffers are asked whether they are free before a new one is made."""

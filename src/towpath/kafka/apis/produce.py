@@ -197,7 +197,8 @@ class Produce(Deferred):
             self.check()
         if self.large:
             offload = self._context.services.runtime.offload
-            await for_each(self.large, lambda one: offload(_validate, *one))
+            large, self.large = self.large, []
+            await for_each(large, lambda one: offload(_validate, *one))
         room = room or self.enqueue()
         while room is not None:
             await self._enter(room, deadline)

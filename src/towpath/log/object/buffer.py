@@ -27,7 +27,6 @@ class Buffer:
     opened_at: float
     """Loop time of the first append."""
     size_bytes: int = 0
-    batch_count: int = 0
     chunks: dict[int, list[Pending]] = field(default_factory=dict)
 
     def add(self, stream_id: int, pending: Pending) -> None:
@@ -38,7 +37,6 @@ class Buffer:
         else:
             chunk.append(pending)
         self.size_bytes += len(pending.batch.data)
-        self.batch_count += 1
 
 
 class Room:

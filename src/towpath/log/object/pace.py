@@ -9,8 +9,8 @@ BURST_OBJECTS = 30
 class Pace:
     """A token bucket on the event loop's clock. One WAL object costs one token."""
 
-    def __init__(self, objects_per_second: float, now: float) -> None:
-        self._rate = objects_per_second
+    def __init__(self, objects_per_second: int, now: float) -> None:
+        self._rate = float(objects_per_second)
         self._tokens = float(BURST_OBJECTS)
         self._at = now
 

@@ -17,8 +17,7 @@ class ObjectLogSettings:
     flush_max_bytes: int = 8 << 20
     """A WAL object is closed at this size."""
     linger_ms: int = 0
-    """How long a flush waits for company; at 0 few batches start at once, many when no other flush
-    is in flight."""
+    """How long a flush waits for company; at 0 it starts when no other is in flight."""
     max_inflight_flushes: int = 4
     """Uploads of one domain that may overlap."""
     flush_max_objects_per_second: int = 1000

@@ -17,6 +17,7 @@ from towpath.metadata.store import (
     Expect,
     Put,
     SessionExpired,
+    TailIs,
 )
 
 DEAD_SESSIONS = (
@@ -60,10 +61,12 @@ def commit(
     expect: Sequence[Condition],
 ) -> Committed:
     """Do all of it as one revision, or raise ConditionFailed."""
-    failed = failed_conditions(expect, tx.version_of, tx.tail_of)
+    watched = {condition.stream_id for condition in expect if isinstance(condition, TailIs)}
+    before = tx.tails_of(sorted(watched.union(append.stream_id for append in appends)))
+    failed = failed_conditions(expect, tx.version_of, before.__getitem__)
     if failed:
         raise ConditionFailed(failed)
-    tails, keys = assign_offsets(appends, puts, deletes, tx.tail_of)
+    tails, keys = assign_offsets(appends, puts, deletes, before.__getitem__)
     existing = [key for key in deletes if tx.version_of(key) is not None]
     entries = [(key, append.value) for key, append in zip(keys, appends, strict=True)]
     revision = tx.write([*entries, *((each.key, each.value) for each in puts)], existing)
