@@ -379,6 +379,18 @@ async def test_after_a_lost_first_batch_the_second_must_wait_for_it() -> None:
     assert await values(log) == [b"a", b"b"]
 
 
+async def test_a_batch_refused_before_the_log_holds_up_those_behind_it() -> None:
+    log = await World().log()
+    log.note_refused(STREAM, 9, 0, 0)
+    with pytest.raises(OutOfOrderSequence):
+        await log.append(STREAM, batch(b"b", producer=(9, 0, 1)))
+    await log.append(STREAM, batch(b"a", producer=(9, 0, 0)))
+    await log.append(STREAM, batch(b"b", producer=(9, 0, 1)))
+    log.note_refused(STREAM, 9, 0, 2)
+    await log.append(STREAM, batch(b"c", producer=(9, 0, 2)))
+    assert await values(log) == [b"a", b"b", b"c"]
+
+
 async def test_two_brokers_racing_for_one_producers_stream_stay_exact() -> None:
     world = World()
     one, two = await world.log(), await world.log(world.second_store())

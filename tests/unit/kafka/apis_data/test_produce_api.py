@@ -374,3 +374,63 @@ async def test_metrics_count_acknowledged_bytes_only(rig: Rig) -> None:
     value = rig.metrics.registry.get_sample_value
     assert value("towpath_produced_bytes_total") == len(batch())
     assert value("towpath_produce_latency_seconds_count") == 1
+
+
+# Batches that did not reach the log
+
+PRODUCER = (77, 3, 0)
+
+
+async def test_the_log_is_told_of_a_batch_for_which_it_had_no_room(rig: Rig) -> None:
+    rig.log.room = asyncio.get_running_loop().create_future()
+    await rig.ask(request([(0, batch(producer=PRODUCER))], timeout_ms=1), 9)
+    assert rig.log.refused == [(rig.topics.known["t"].stream(0), *PRODUCER)]
+    rig.log.room = asyncio.get_running_loop().create_future()
+    await rig.ask(request([(0, batch())], timeout_ms=1), 9)
+    assert len(rig.log.refused) == 1  # Plain batches may come in any order.
+
+
+@pytest.mark.parametrize("version", [9, 13])
+async def test_a_topic_that_was_not_found_is_told_later(rig: Rig, version: int) -> None:
+    topic = rig.topics.known["t"]
+    sent = request([(1, batch(producer=PRODUCER)), (0, batch())])
+    sent.topic_data[0].topic_id = topic.topic_id
+    rig.topics.failure = StoreUnavailable("down")
+    del rig.topics.known["t"]
+    refused = await rig.ask(sent, version)
+    assert {part.error_code for part in refused.responses[0].partition_responses} == {
+        ErrorCode.KAFKA_STORAGE_ERROR
+    }
+    assert rig.log.refused == []
+    rig.topics.failure = None
+    rig.topics.known["t"] = topic
+    second = request([(1, batch(producer=(77, 3, 1)))])
+    second.topic_data[0].topic_id = topic.topic_id
+    await rig.ask(second, version)
+    assert rig.log.refused == [(topic.stream(1), *PRODUCER)]
+    await rig.ask(second, version)
+    assert len(rig.log.refused) == 1
+
+
+async def test_what_is_refused_for_good_is_not_waited_for(rig: Rig) -> None:
+    spoilt = bytearray(batch(producer=PRODUCER))
+    spoilt[-1] ^= 1
+    answer = only(await rig.ask(request([(0, bytes(spoilt))]), 9))
+    assert answer.error_code == ErrorCode.CORRUPT_MESSAGE
+    await rig.ask(request([(0, batch(producer=(77, 3, 1)))]), 9)
+    assert rig.log.refused == []
+
+
+@pytest.mark.parametrize("size_bytes", [10, 100_000])
+async def test_answered_requests_leave_nothing_to_the_cycle_collector(
+    rig: Rig, size_bytes: int
+) -> None:
+    """Batches of a megabyte that wait for the collector once made up most of the memory."""
+    gc.collect()
+    gc.disable()
+    try:
+        await rig.ask(request([(0, batch([b"v" * size_bytes])), (1, batch())]), 9)
+        left = [found for found in gc.get_objects() if isinstance(found, produce_api.Produce)]
+    finally:
+        gc.enable()
+    assert left == []
