@@ -70,8 +70,11 @@ def _run(options: argparse.Namespace) -> int:
     settings = {"quick": options.quick, "only": patterns, "runs": runs, **scale.to_json()}
     results = Results(describe_environment(CACHE), settings)
     plan = Plan(rows, scale, results, program, _say)
-    for run in range(runs):
-        plan.run(run, CACHE / f"work-{os.getpid()}-{run}")
+    try:
+        for run in range(runs):
+            plan.run(run, CACHE / f"work-{os.getpid()}-{run}")
+    finally:
+        plan.clean()
     written = write_report(results, output)
     _close(results, written, time.monotonic() - started)
     return 1 if results.failures else 0

@@ -66,6 +66,8 @@ class Plan:
         self._results = results
         self._program = program
         self._say = say
+        self._done: list[Path] = []
+        """Directories of runs that are over."""
         self._cases = [case for case in CASES if rows.intersection(case.rows)]
         used = {name for case in self._cases for name in case.systems} | {TOWPATH}
         if STARTUP in rows:
@@ -73,31 +75,39 @@ class Plan:
         self._names = [name for name in NAMES if name in used]
 
     def run(self, run: int, directory: Path) -> None:
-        """One run with directories of its own, which are removed after it."""
+        """One run with directories of its own. Call `clean` after the last one."""
         self._check_disk(directory)
-        try:
-            with contextlib.ExitStack() as stack:
-                systems: dict[str, System] = {}
-                for name in rotated([*self._names, LIMITS], run):
-                    if name == LIMITS:
-                        self._measure_limits(run, directory)
-                    else:
-                        systems[name] = self._start(name, run, directory, stack)
-                fresh = [case for case in self._cases if case.on_fresh_broker]
-                for case in fresh:
+        self._done.append(directory)
+        with contextlib.ExitStack() as stack:
+            systems: dict[str, System] = {}
+            for name in rotated([*self._names, LIMITS], run):
+                if name == LIMITS:
+                    self._measure_limits(run, directory)
+                else:
+                    systems[name] = self._start(name, run, directory, stack)
+            fresh = [case for case in self._cases if case.on_fresh_broker]
+            for case in fresh:
+                self._measure(case, run, systems)
+            if len(fresh) < len(self._cases):
+                for system in systems.values():
+                    self._warm_up(system)
+            for case in self._cases:
+                if not case.on_fresh_broker:
                     self._measure(case, run, systems)
-                if len(fresh) < len(self._cases):
-                    for system in systems.values():
-                        self._warm_up(system)
-                for case in self._cases:
-                    if not case.on_fresh_broker:
-                        self._measure(case, run, systems)
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
+
+    def clean(self) -> None:
+        """Remove the brokers' data."""
+        while self._done:
+            shutil.rmtree(self._done.pop(), ignore_errors=True)
 
     def _check_disk(self, directory: Path) -> None:
         directory.mkdir(parents=True)
         free_bytes = shutil.disk_usage(directory).free
+        if free_bytes < self._scale.disk_free_bytes_min and self._done:
+            # Not sooner: ext4 without a journal looks for new inodes among those freed within the
+            # last minutes, and that would slow down whoever makes many files.
+            self.clean()
+            free_bytes = shutil.disk_usage(directory).free
         if free_bytes < self._scale.disk_free_bytes_min:
             needed = self._scale.disk_free_bytes_min // 10**9
             raise BenchError(f"{directory} has {free_bytes // 10**9} GB free, a run needs {needed}")

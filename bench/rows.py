@@ -80,6 +80,8 @@ MEMORY_SHAPES = ("100b-16k-none", "1k-1m-none")
 
 LATENCY_RATES = (100, 1000)
 END_TO_END_RATE = 1000
+SPREADS = (10, 100, 1_000, 5_000)
+"""Numbers of partitions over which the same requests are spread."""
 PERCENTILES = ("p50", "p99", "p999")
 
 THROUGHPUT_GOAL = Goal(KAFKA, 1.0, otherwise=Goal(LIMIT, 0.9))
@@ -119,6 +121,14 @@ def _cpu_row(direction: str, shape_id: str) -> Row:
     return Row(f"cpu-{direction}-{shape_id}", title, "s/GB", False, None, (Goal(KAFKA, 1.0),))
 
 
+def _spread_rows(partitions: int) -> tuple[Row, Row]:
+    title = f"4 KB requests over {partitions:,} partitions"
+    return (
+        Row(f"spread-{partitions}", f"produce, {title}", "MB/s", True),
+        Row(f"cpu-spread-{partitions}", f"broker CPU, {title}", "s/GB", False),
+    )
+
+
 ROWS: tuple[Row, ...] = (
     *(_produce_row(shape) for shape in SHAPES),
     _produce_row(IDEMPOTENT_SHAPE),
@@ -131,6 +141,7 @@ ROWS: tuple[Row, ...] = (
     *(_end_to_end_row(percentile) for percentile in PERCENTILES),
     Row("partitions-2000", "2,000 new partitions, one record in each", "s", False, None,
         (Goal(KAFKA, 1.0),)),
+    *(row for partitions in SPREADS for row in _spread_rows(partitions)),
     *(_cpu_row(direction, shape) for direction in ("produce", "fetch") for shape in CPU_SHAPES),
     Row("memory-load", "resident memory under load, peak", "MB", False, None,
         (Goal(KAFKA, 0.25),), keep_greatest=True),
@@ -146,7 +157,7 @@ def _is_quick(row: Row) -> bool:
     minute (its partitions)."""
     if row.id.startswith(("produce-", "fetch-")):
         return row.id.partition("-")[2] in QUICK_SHAPES
-    return not row.id.startswith(("latency-100-", "partitions-"))
+    return not row.id.startswith(("latency-100-", "partitions-", "spread-", "cpu-spread-"))
 
 
 QUICK_ROWS = frozenset(row.id for row in ROWS if _is_quick(row))

@@ -7,9 +7,10 @@ from bench.cases.catch_up import CatchUp
 from bench.cases.connections import Connections
 from bench.cases.latency import EndToEnd, Latency
 from bench.cases.partitions import Partitions
+from bench.cases.spread import Spread
 from bench.cases.throughput import Throughput
 from bench.cases.unbatched import Unbatched
-from bench.rows import IDEMPOTENT_SHAPE, LATENCY_RATES, SHAPES
+from bench.rows import IDEMPOTENT_SHAPE, LATENCY_RATES, SHAPES, SPREADS
 
 __all__ = ["CASES", "Case"]
 
@@ -23,4 +24,5 @@ CASES: tuple[Case, ...] = (
     # Last, because they leave a broker that has just started, and one with many partitions.
     CatchUp(),
     Partitions(),
+    *(Spread(partitions) for partitions in SPREADS),
 )

@@ -203,7 +203,11 @@ class Membership(Cluster):
         if registered:
             await self._settle()
         else:
-            _log.error("another broker has taken this broker's id", broker_id=self.broker_id)
+            _log.error(
+                "this broker's id is registered by another session, perhaps an earlier one of its "
+                "own that has not ended yet; trying again",
+                broker_id=self.broker_id,
+            )
             await asyncio.sleep(POLL_MS / 1000)
 
     async def _wait_for_change(self, timeout_ms: int) -> None:
