@@ -51,7 +51,6 @@ from towpath.records.batch import (
     ATTRIBUTE_TRANSACTIONAL,
     ATTRIBUTES_AT,
     CRC_AT,
-    HEADER,
     HEADER_SIZE_BYTES,
     LENGTH_PREFIX_BYTES,
     MAGIC,
@@ -96,9 +95,8 @@ def is_large(records: Buffer) -> bool:
         return True
     if len(records) < HEADER_SIZE_BYTES:
         return False
-    fields = HEADER.unpack_from(records)
-    codec, record_count = fields[5] & ATTRIBUTE_COMPRESSION_MASK, fields[12]
-    if record_count > LARGE_RECORD_COUNT and loader.kernel() is None:
+    codec = records[ATTRIBUTES_AT + 1] & ATTRIBUTE_COMPRESSION_MASK
+    if loader.kernel() is None and parse_header(records).record_count > LARGE_RECORD_COUNT:
         return True
     if codec == compression.NONE:
         return False

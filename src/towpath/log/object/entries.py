@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 from towpath.metadata.keys import streams
@@ -28,29 +28,56 @@ class Row(NamedTuple):
     max_timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
 class Entry:
     """`[start, end)` of a stream and where it lies. Without rows it holds no data (tombstone)."""
 
-    stream_id: int
-    key: str
-    version: int
-    start: int
-    end: int
-    cumulative_size: int
-    created_at_ms: int
-    max_timestamp_ms: int
-    wal_id: bytes
-    path: str
-    chunk_length: int
-    rows: tuple[Row, ...]
-    last_offsets: tuple[int, ...]
-    size_bytes: int
-    """What the entry costs in a cache."""
+    __slots__ = (
+        "_message", "_rows", "chunk_length", "created_at_ms", "cumulative_size", "end", "key",
+        "max_timestamp_ms", "path", "size_bytes", "start", "stream_id", "version", "wal_id",
+    )  # fmt: skip
+
+    def __init__(self, key: str, version: int, message: index_pb2.IndexEntry) -> None:
+        self.stream_id, self.end, self.cumulative_size = streams.parse_index_entry(key)
+        self.key = key
+        self.version = version
+        self.start = self.end - message.record_count
+        self.created_at_ms = message.created_at_ms
+        self.max_timestamp_ms = message.max_timestamp_ms
+        wal = message.wal
+        self.wal_id = wal.wal_id
+        self.path = wal.path
+        self.chunk_length = wal.chunk_length
+        self.size_bytes = ENTRY_OVERHEAD_BYTES + ROW_OVERHEAD_BYTES * len(wal.batches)
+        """What the entry costs in a cache."""
+        self._message: index_pb2.IndexEntry | None = message
+        self._rows: tuple[Row, ...] = ()
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The batches in order. Made when they are first asked for: most entries of a broker's own
+        commits are never read through it."""
+        message = self._message
+        if message is not None:
+            start, wal = self.start, message.wal
+            chunk_offset = wal.chunk_offset
+            self._rows = tuple(
+                [
+                    Row(
+                        start + row.start_offset_delta,
+                        start + row.last_offset_delta,
+                        chunk_offset + row.offset_in_chunk,
+                        row.length,
+                        row.max_timestamp_ms,
+                    )
+                    for row in wal.batches
+                ]
+            )
+            self._message = None
+        return self._rows
 
     def first_row_at(self, offset: int) -> int:
         """The index of the first batch whose last offset is at least `offset`."""
-        return bisect_left(self.last_offsets, offset)
+        return bisect_left(self.rows, offset, key=attrgetter("last_offset"))
 
 
 class UnknownEntry(Exception):
@@ -72,34 +99,6 @@ def decode(found: KeyValue) -> Entry:
 
 def decode_at(key: str, version: int, message: index_pb2.IndexEntry) -> Entry:
     """The entry of a decoded message under a key."""
-    stream_id, end, cumulative_size = streams.parse_index_entry(key)
-    start = end - message.record_count
     if message.file_type not in (index_pb2.WAL, index_pb2.TOMBSTONE):
         raise UnknownEntry(f"index entry {key} has file type {message.file_type}")
-    wal = message.wal
-    rows = tuple(
-        Row(
-            start + row.start_offset_delta,
-            start + row.last_offset_delta,
-            wal.chunk_offset + row.offset_in_chunk,
-            row.length,
-            row.max_timestamp_ms,
-        )
-        for row in wal.batches
-    )
-    return Entry(
-        stream_id=stream_id,
-        key=key,
-        version=version,
-        start=start,
-        end=end,
-        cumulative_size=cumulative_size,
-        created_at_ms=message.created_at_ms,
-        max_timestamp_ms=message.max_timestamp_ms,
-        wal_id=wal.wal_id,
-        path=wal.path,
-        chunk_length=wal.chunk_length,
-        rows=rows,
-        last_offsets=tuple(row.last_offset for row in rows),
-        size_bytes=ENTRY_OVERHEAD_BYTES + ROW_OVERHEAD_BYTES * len(rows),
-    )
+    return Entry(key, version, message)
