@@ -19,6 +19,8 @@ from towpath.metadata.store import ABSENT, MetadataError, MetadataStore
 from towpath.objects.store import ObjectStore, ObjectStoreError
 from towpath.runtime import Runtime
 
+DAY_MS = 86_400_000
+
 
 @dataclass(slots=True)
 class Block:
@@ -29,7 +31,8 @@ class Block:
     marker_version: int
     path_prefix: str
     created_monotonic_ms: int
-    date: str
+    day: int
+    """Since 1970, of the date in the path."""
     taken: int = 0
     unsettled: int = 0
     retired: bool = False
@@ -123,24 +126,25 @@ class Staging:
         return (
             block.taken >= wal.BLOCK_SIZE_IDS
             or age_ms > self._settings.wal_orphan_ttl_ms // 4
-            or block.date != self._today()
+            or block.day != self._runtime.clock.now_ms() // DAY_MS
         )
 
     async def _renew(self) -> Block:
         await self.close()
-        date = self._today()
+        now_ms = self._runtime.clock.now_ms()
+        date = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y/%m/%d")
         block_id = wal.new_block(self._runtime.random.getrandbits(128))
         prefix = staging_path_prefix(
             self._settings.cluster_prefix, self._settings.zone, self._domain, date
         )
         key = wal.staging(self._domain, block_id)
         created_ms = self._runtime.clock.monotonic_ms()
-        marker = wal.StagingBlock(prefix, self._runtime.clock.now_ms(), self._settings.broker_id)
+        marker = wal.StagingBlock(prefix, now_ms, self._settings.broker_id)
         # A broker that slept for longer than a deleted topic's grave lasts must not append to it:
         # what it believes is never older than its block, which such a sleep outlives.
         await self._freshen()
         version = await self._store.put(key, marker.encode(), expect=ABSENT)
-        self._block = Block(block_id, key, version, prefix, created_ms, date)
+        self._block = Block(block_id, key, version, prefix, created_ms, now_ms // DAY_MS)
         return self._block
 
     async def _drop_marker_if_done(self, block: Block) -> None:
@@ -151,6 +155,3 @@ class Staging:
         except MetadataError:
             # The collector removes the marker when its time has come; nothing depends on it.
             return
-
-    def _today(self) -> str:
-        return datetime.fromtimestamp(self._runtime.clock.now_ms() / 1000, UTC).strftime("%Y/%m/%d")

@@ -48,7 +48,7 @@ SUFFIX = ".wo"
 
 U32_MAX = 0xFFFF_FFFF
 U64_MAX = 0xFFFF_FFFF_FFFF_FFFF
-JOIN_BELOW_BYTES = 64 * 1024
+JOIN_BELOW_BYTES = 8 * 1024
 """Batches below this are copied together into one part: copying them costs less than handing many
 small buffers down to the operating system."""
 
