@@ -36,8 +36,6 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 """Every header field, in order."""
 _BASE_OFFSET_AND_LENGTH = struct.Struct(">qi")
 _OFFSET_LENGTH_EPOCH = struct.Struct(">qii")
-_BASE_OFFSET = struct.Struct(">q")
-_LEADER_EPOCH = struct.Struct(">i")
 
 
 class BatchHeader(NamedTuple):
@@ -94,9 +92,10 @@ class BatchInfo(NamedTuple):
 
 
 def stamp(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Write the base offset and leader epoch that readers shall see; no checksum covers them."""
-    _BASE_OFFSET.pack_into(batch, 0, base_offset)
-    _LEADER_EPOCH.pack_into(batch, LENGTH_PREFIX_BYTES, leader_epoch)
+    """Write the base offset and leader epoch that readers shall see into a whole batch; no checksum
+    covers them."""
+    length = len(batch) - LENGTH_PREFIX_BYTES
+    _OFFSET_LENGTH_EPOCH.pack_into(batch, 0, base_offset, length, leader_epoch)
 
 
 def patched_prefix(data: Buffer, base_offset: int, leader_epoch: int) -> bytes:

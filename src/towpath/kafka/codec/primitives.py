@@ -138,12 +138,15 @@ def _put_parts(out: bytearray, chunks: list[Buffer], parts: Sequence[Buffer]) ->
         if len(part) < BY_REFERENCE_BYTES:
             small.append(part)
             continue
-        out += b"".join(small)
-        small.clear()
-        chunks.append(out)
+        if small:
+            out += b"".join(small)
+            small.clear()
+        if out:
+            chunks.append(out)
+            out = bytearray()
         chunks.append(part)
-        out = bytearray()
-    out += b"".join(small)
+    if small:
+        out += b"".join(small)
     return out
 
 

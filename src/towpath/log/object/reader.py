@@ -110,15 +110,14 @@ class Reader:
             entry = await self._index.find(stream_id, offset)
             if entry is None or entry.start > offset:
                 raise await self._explain_gap(stream_id, offset)
-            rows: list[Row] = []
-            for row in entry.rows[entry.first_row_at(offset) :]:
-                if row.length > left and not (min_one and not spans and not rows):
-                    left = 0
-                    break
-                rows.append(row)
-                left -= row.length
+            rows = entry.rows[entry.first_row_at(offset) :]
+            size_bytes = sum([row.length for row in rows])
+            if size_bytes > left:
+                rows = _fitting(rows, left, min_one=min_one and not spans)
+                size_bytes = left  # What comes after it does not fit either.
             if rows:
                 spans.append(_Span(entry, rows))
+            left -= size_bytes
             if left <= 0:
                 break
             offset = entry.end
@@ -213,6 +212,17 @@ class Reader:
             start=entry.start,
             end=entry.end,
         )
+
+
+def _fitting(rows: Sequence[Row], max_bytes: int, *, min_one: bool) -> tuple[Row, ...]:
+    """The first of the rows that fit; with `min_one` the first in any case."""
+    fitting: list[Row] = []
+    for row in rows:
+        if row.length > max_bytes and (fitting or not min_one):
+            break
+        fitting.append(row)
+        max_bytes -= row.length
+    return tuple(fitting)
 
 
 def _groups(rows: Sequence[Row]) -> Sequence[Sequence[Row]]:
