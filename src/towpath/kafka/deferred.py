@@ -38,10 +38,10 @@ class Deferred:
         if self.is_finished:
             return
         self.is_finished = True
+        # Kept also when somebody is told: whoever asked may have stopped listening meanwhile.
+        self._response, self._error = response, error
         then, self._then = self._then, None
-        if then is None:
-            self._response, self._error = response, error
-        else:
+        if then is not None:
             then(response, error)
 
     def __await__(self) -> Generator[Any, None, Any]:

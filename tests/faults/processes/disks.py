@@ -58,15 +58,25 @@ def filled(disk: Path) -> Iterator[None]:
 
 @contextmanager
 def read_only(disk: Path) -> Iterator[None]:
-    """Nothing on the disk can be changed."""
-    problem = _mount("-o", "remount,ro", str(disk))
+    """No file can be made, named, opened for writing or removed on the disk, not even by root.
+
+    (A disk with files open for writing, as the broker has, cannot be mounted read-only.)
+    """
+    problem = _set_immutable("+i", disk)
     if problem:
-        pytest.skip(f"a disk cannot be remounted read-only here: {problem}")
+        pytest.skip(f"files cannot be made immutable here: {problem}")
     try:
         yield
     finally:
-        problem = _mount("-o", "remount,rw", str(disk))
+        problem = _set_immutable("-i", disk)
         assert not problem, problem
+
+
+def _set_immutable(flag: str, disk: Path) -> str:
+    """The first line of what was wrong, empty if nothing was."""
+    command = ["chattr", "-R", flag, str(disk)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stderr.partition("\n")[0] or ("" if done.returncode == 0 else "it failed")
 
 
 @contextmanager

@@ -45,6 +45,7 @@ async def test_a_cancelled_wait_does_not_mind_the_answer() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     waiting.finish(5)
+    assert await waiting == 5  # The answer is not lost with the one who stopped waiting for it.
 
 
 async def _result(deferred: Deferred) -> Any:

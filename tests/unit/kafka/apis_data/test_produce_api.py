@@ -311,6 +311,15 @@ async def test_append_failures(rig: Rig, failure: Exception, code: ErrorCode) ->
     assert rig.errors_counted("Produce", code.name) == 1
 
 
+@pytest.mark.parametrize("size_bytes", [10, 100_000])
+async def test_what_is_not_committed_in_time_is_answered_so(rig: Rig, size_bytes: int) -> None:
+    rig.log.hold = True
+    sent = request([(0, batch([b"v" * size_bytes]))], timeout_ms=1)
+    assert only(await rig.ask(sent, 9)).error_code == ErrorCode.REQUEST_TIMED_OUT
+    rig.log.commit()  # It goes on in the background, and nobody minds.
+    assert rig.log.streams[rig.topics.known["t"].stream(0)].end == 1
+
+
 async def test_an_append_waits_for_room(rig: Rig) -> None:
     rig.log.room = asyncio.get_running_loop().create_future()
     asking = asyncio.create_task(rig.ask(request(), 9))
