@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -22,25 +23,47 @@ def wait_for(condition: Callable[[], bool]) -> None:
     pytest.fail("it did not happen within five seconds")
 
 
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+def is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 def test_spares_are_refilled_and_closed(tmp_path: Path) -> None:
-    before = open_files()
-    spares = SpareFiles(lambda: os.open(tmp_path, os.O_TMPFILE | os.O_WRONLY))
-    assert spares.take() is None  # Nothing is opened before the first use.
-    wait_for(lambda: open_files() == before + SPARES_MAX)
-    taken = [spares.take() for _ in range(SPARES_MAX)]
-    assert None not in taken
-    assert len(set(taken)) == SPARES_MAX
-    for spare in taken:
-        assert spare is not None
-        os.close(spare)
-    wait_for(lambda: open_files() == before + SPARES_MAX)
+    opened: list[int] = []
+
+    def open_one() -> int:
+        opened.append(os.open(tmp_path, os.O_TMPFILE | os.O_WRONLY))
+        return opened[-1]
+
+    spares = SpareFiles(open_one)
+    assert not opened  # Nothing is opened before the first use.
+    assert spares.take() is None
+    wait_for(lambda: len(spares._spares) == SPARES_MAX)
+    taken = [spare for _ in range(3) if (spare := spares.take()) is not None]
+    assert taken == opened[:3]
+    wait_for(lambda: len(spares._spares) >= SPARES_MAX - 3)
     spares.close()
     assert spares.take() is None
-    assert open_files() == before
+    assert all(is_open(spare) for spare in taken)  # They are the takers' own.
+    assert len(spares._spares) == 0
+    for spare in taken:
+        os.close(spare)
+
+
+def test_closing_closes_the_spares(tmp_path: Path) -> None:
+    spares = SpareFiles(lambda: os.open(tmp_path, os.O_TMPFILE | os.O_WRONLY))
+    assert spares.take() is None
+    wait_for(lambda: len(spares._spares) == SPARES_MAX)
+    targets = [os.readlink(f"/proc/self/fd/{spare}") for spare in spares._spares]
+    spares.close()
+    left = []
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            left.append(os.readlink(f"/proc/self/fd/{number}"))
+    assert not set(targets) & set(left)
 
 
 def test_a_failing_open_leaves_no_spare_and_is_tried_again(tmp_path: Path) -> None:
