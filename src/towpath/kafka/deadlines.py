@@ -29,6 +29,7 @@ class Deadlines:
 
     def __init__(self) -> None:
         self._queues: dict[float, _Queue] = {}
+        self._compact_at = COMPACT_FROM_WAITS
 
     def add(self, wait: Wait, timeout_s: float) -> None:
         """Let the wait expire after `timeout_s` from now."""
@@ -36,8 +37,13 @@ class Deadlines:
         if queue is None:
             queue = self._queues[timeout_s] = _Queue(timeout_s)
         queue.add(wait)
-        if len(self._queues) > COMPACT_FROM_WAITS:
-            self._queues = {key: queue for key, queue in self._queues.items() if queue.is_armed}
+        if len(self._queues) > self._compact_at:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Clients choose time-outs: those that nobody waits for any more must not pile up."""
+        self._queues = {key: queue for key, queue in self._queues.items() if not queue.retire()}
+        self._compact_at = max(COMPACT_FROM_WAITS, 2 * len(self._queues))
 
 
 class _Queue:
@@ -50,14 +56,23 @@ class _Queue:
         self._timer: asyncio.TimerHandle | None = None
         self._compact_at = COMPACT_FROM_WAITS
 
-    @property
-    def is_armed(self) -> bool:
-        return self._timer is not None
+    def retire(self) -> bool:
+        """Whether nobody waits here any more; the timer is gone then."""
+        self._drop_finished()
+        if self._waits:
+            return False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        return True
+
+    def _drop_finished(self) -> None:
+        while self._waits and self._waits[0][1].is_finished:
+            self._waits.popleft()
 
     def add(self, wait: Wait) -> None:
+        self._drop_finished()
         waits = self._waits
-        while waits and waits[0][1].is_finished:
-            waits.popleft()
         deadline = self._loop.time() + self._timeout_s
         waits.append((deadline, wait))
         if len(waits) > self._compact_at:

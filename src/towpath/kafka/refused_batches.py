@@ -10,8 +10,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from towpath.kafka.errors import ErrorCode
-from towpath.log.interface import Log
-from towpath.log.object.lost_sequences import REMEMBERED_FOR_MS
+from towpath.log.interface import REFUSED_REMEMBERED_MS, Log
 from towpath.objects.store import Buffer
 from towpath.records.batch import HEADER_SIZE_BYTES, BatchInfo, parse_header
 from towpath.runtime import Clock
@@ -69,5 +68,5 @@ class RefusedBatches:
             if noted is None:
                 continue
             sequence, noted_at_ms = noted
-            if self._clock.monotonic_ms() - noted_at_ms <= REMEMBERED_FOR_MS:
+            if self._clock.monotonic_ms() - noted_at_ms <= REFUSED_REMEMBERED_MS:
                 log.note_refused(stream_id, batch.producer_id, batch.producer_epoch, sequence)

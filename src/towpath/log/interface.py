@@ -66,6 +66,8 @@ class StreamUsage:
 
 
 NO_WAIT: Final = 0
+REFUSED_REMEMBERED_MS: Final = 300_000
+"""How long a refused batch is expected again: as long as clients try to deliver one."""
 
 
 class Receipt(Protocol):

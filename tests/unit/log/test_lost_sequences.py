@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from towpath.errors import OutOfOrderSequence
-from towpath.log.object.lost_sequences import MAX_REMEMBERED, REMEMBERED_FOR_MS, LostSequences
+from towpath.log.interface import REFUSED_REMEMBERED_MS
+from towpath.log.object.lost_sequences import MAX_REMEMBERED, LostSequences
 from towpath.log.producers import MAX_SEQUENCE
 from towpath.records.batch import BatchInfo
 
@@ -88,7 +89,7 @@ def test_a_batch_that_was_given_up_holds_nobody_up_for_good() -> None:
     clock = StoppedClock()
     lost = LostSequences(clock)
     lost.note(STREAM, PRODUCER, EPOCH, 5)
-    clock.at_ms = REMEMBERED_FOR_MS
+    clock.at_ms = REFUSED_REMEMBERED_MS
     assert is_refused(lost, 6)
     clock.at_ms += 1
     assert not is_refused(lost, 6)

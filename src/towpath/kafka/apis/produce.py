@@ -266,6 +266,8 @@ class Produce(Deferred):
             self.finish(None, CloseConnection(f"produce with acks=0 failed: {failed[0].name}"))
         else:
             self.finish(None)
+        # The deadlines may know this object for a while: the records must not stay with it.
+        request.topic_data = []
 
 
 def _refusal(request: ProduceRequest) -> ErrorCode:

@@ -8,13 +8,12 @@ the order lost. The first refused sequence is remembered until it comes or its t
 from __future__ import annotations
 
 from towpath.errors import OutOfOrderSequence
+from towpath.log.interface import REFUSED_REMEMBERED_MS
 from towpath.log.producers import MAX_SEQUENCE
 from towpath.records.batch import BatchInfo
 from towpath.runtime import Clock
 
 MAX_REMEMBERED = 10_000
-REMEMBERED_FOR_MS = 300_000
-"""As long as clients try to deliver a batch; after that its producer has given it up."""
 
 
 class LostSequences:
@@ -60,7 +59,7 @@ class LostSequences:
         if found is None:
             return None
         sequence, noted_at_ms = found
-        if self._clock.monotonic_ms() - noted_at_ms > REMEMBERED_FOR_MS:
+        if self._clock.monotonic_ms() - noted_at_ms > REFUSED_REMEMBERED_MS:
             del self._lost[key]
             return None
         return sequence
