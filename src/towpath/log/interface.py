@@ -65,7 +65,6 @@ class StreamUsage:
     """When the newest entry was written; -1 if there is none."""
 
 
-NO_WAIT: Final = 0
 REFUSED_REMEMBERED_MS: Final = 300_000
 """How long a refused batch is expected again: as long as clients try to deliver one."""
 

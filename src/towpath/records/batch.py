@@ -34,7 +34,6 @@ ATTRIBUTE_DELETE_HORIZON = 0x40
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 """Every header field, in order."""
-_BASE_OFFSET_AND_LENGTH = struct.Struct(">qi")
 _OFFSET_LENGTH_EPOCH = struct.Struct(">qii")
 
 
@@ -96,9 +95,3 @@ def stamp(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) ->
     covers them."""
     length = len(batch) - LENGTH_PREFIX_BYTES
     _OFFSET_LENGTH_EPOCH.pack_into(batch, 0, base_offset, length, leader_epoch)
-
-
-def patched_prefix(data: Buffer, base_offset: int, leader_epoch: int) -> bytes:
-    """The batch's first 16 bytes with the base offset and leader epoch that readers shall see."""
-    (_, length) = _BASE_OFFSET_AND_LENGTH.unpack_from(data)
-    return _OFFSET_LENGTH_EPOCH.pack(base_offset, length, leader_epoch)

@@ -27,7 +27,7 @@ from towpath.log.object.wal_format import (
     wal_path,
 )
 from towpath.metadata.keys.wal import StagingBlock
-from towpath.records.batch import BatchInfo, parse_header, patched_prefix
+from towpath.records.batch import BatchInfo, parse_header, stamp
 from towpath.records.build import NewRecord, build_batch
 
 WAL_ID = uuid.UUID("6b4c8f5e-1d2a-4b3c-9d4e-5f6071800002")
@@ -272,7 +272,8 @@ def test_patching_offset_and_epoch_keeps_the_batch_crc(
 ) -> None:
     decoded = decode_wal(joined(encode_wal(WAL_ID, 0, 0, [(1, [batch(count)])])))
     stored = decoded.chunks[0].batches[0]
-    served = patched_prefix(stored, base_offset, leader_epoch) + bytes(stored[16:])
+    served = bytearray(stored)
+    stamp(served, base_offset, leader_epoch)
     header = parse_header(served)
     assert (header.base_offset, header.leader_epoch) == (base_offset, leader_epoch)
     assert header.crc == parse_header(stored).crc == crc32c(served[21:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from towpath.errors import StreamGone
 
@@ -53,45 +53,3 @@ async def for_streams(
 
     await for_each(range(len(stream_ids)), ask)
     return results
-
-
-class Settling:
-    """Waits for futures that somebody else resolves, without ever cancelling one.
-
-    Every future added has its exception marked as retrieved, so that one which fails after
-    everybody stopped waiting (a time-out, a closed connection) is not reported as lost.
-    """
-
-    __slots__ = ("_left", "_waiter")
-
-    def __init__(self) -> None:
-        self._left = 0
-        self._waiter: asyncio.Future[None] | None = None
-
-    def add(self, future: asyncio.Future[Any]) -> None:
-        """Wait for this one too."""
-        self._left += 1
-        future.add_done_callback(self._one_done)
-
-    async def wait_until(self, deadline: float) -> None:
-        """Return when all are done or the event loop's time reaches `deadline`."""
-        if self._left == 0:
-            return
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        timer = loop.call_at(deadline, self._wake)
-        try:
-            await self._waiter
-        finally:
-            timer.cancel()
-
-    def _one_done(self, future: asyncio.Future[Any]) -> None:
-        self._left -= 1
-        if not future.cancelled():
-            future.exception()
-        if self._left == 0:
-            self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)

@@ -12,13 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from towpath.metadata.keys import streams
-from towpath.metadata.rules import tail_of_key
 from towpath.metadata.sqlite.errors import unavailable
 from towpath.metadata.sqlite.operations import DEAD_SESSIONS, dead_session_bounds
 from towpath.metadata.sqlite.revision import Revision
 from towpath.metadata.sqlite.schema import open_reader
-from towpath.metadata.sqlite.transaction import TAIL_QUERY
+from towpath.metadata.sqlite.transaction import read_tails
 from towpath.metadata.store import KeyValue, Tail
 
 READ_TIMEOUT_MS = 1_000
@@ -67,15 +65,11 @@ class Reader:
         """The tails of the streams, and the revision at which they are so."""
         self._rows("BEGIN", ())
         try:
-            tails = [self._tail(stream_id) for stream_id in stream_ids]
-            return tails, self.head()
+            return read_tails(self._connection, stream_ids), self.head()
+        except sqlite3.Error as error:
+            raise unavailable(error) from error
         finally:
             self._rows("ROLLBACK", ())
-
-    def _tail(self, stream_id: int) -> Tail:
-        bounds = (streams.index_prefix(stream_id), streams.index_end(stream_id))
-        rows = self._rows(TAIL_QUERY, bounds)
-        return tail_of_key(rows[0][0] if rows else None)
 
     def has_dead_sessions(self, boot_id: str, now_ms: int) -> bool:
         """Whether some session's holder is dead or silent."""

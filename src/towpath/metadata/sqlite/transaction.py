@@ -14,7 +14,6 @@ from towpath.metadata.store import Tail
 _TRIMS_PER_WINDOW = 16
 """The feed is trimmed this often while it grows by as many revisions as it keeps."""
 
-TAIL_QUERY = "SELECT key FROM kv WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT 1"
 
 _GREATEST_KEY = "SELECT max(key) FROM kv WHERE key >= ? AND key < ?"
 _ROWS_PER_STATEMENT = 16
@@ -35,6 +34,19 @@ def _upsert(row_count: int) -> str:
 @cache
 def _greatest_keys(range_count: int) -> str:
     return " UNION ALL ".join([_GREATEST_KEY] * range_count)
+
+
+def read_tails(connection: sqlite3.Connection, stream_ids: Sequence[int]) -> list[Tail]:
+    """The tails of the streams, in their order, by their greatest index keys."""
+    tails: list[Tail] = []
+    for start in range(0, len(stream_ids), _ROWS_PER_STATEMENT):
+        page = stream_ids[start : start + _ROWS_PER_STATEMENT]
+        bounds: list[str] = []
+        for stream_id in page:
+            bounds += (streams.index_prefix(stream_id), streams.index_end(stream_id))
+        rows = connection.execute(_greatest_keys(len(page)), bounds).fetchall()
+        tails += [tail_of_key(key) for (key,) in rows]
+    return tails
 
 
 class Transaction:
@@ -61,16 +73,7 @@ class Transaction:
 
     def tails_of(self, stream_ids: Sequence[int]) -> dict[int, Tail]:
         """The streams' tails by their greatest index keys."""
-        tails: dict[int, Tail] = {}
-        for start in range(0, len(stream_ids), _ROWS_PER_STATEMENT):
-            page = stream_ids[start : start + _ROWS_PER_STATEMENT]
-            bounds: list[str] = []
-            for stream_id in page:
-                bounds += (streams.index_prefix(stream_id), streams.index_end(stream_id))
-            rows = self.connection.execute(_greatest_keys(len(page)), bounds).fetchall()
-            for stream_id, (key,) in zip(page, rows, strict=True):
-                tails[stream_id] = tail_of_key(key)
-        return tails
+        return dict(zip(stream_ids, read_tails(self.connection, stream_ids), strict=True))
 
     def keys_of_session(self, session_id: int) -> list[str]:
         """The ephemeral keys of a session, in order."""

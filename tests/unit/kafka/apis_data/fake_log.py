@@ -23,7 +23,7 @@ from towpath.log.interface import (
     StreamUsage,
     TimestampedOffset,
 )
-from towpath.records.batch import BatchInfo, patched_prefix
+from towpath.records.batch import BatchInfo, stamp
 
 
 @dataclass
@@ -39,7 +39,9 @@ class Stored:
 
     @property
     def data(self) -> bytes:
-        return patched_prefix(self.batch.data, self.base, 0) + bytes(self.batch.data[16:])
+        served = bytearray(self.batch.data)
+        stamp(served, self.base, 0)
+        return bytes(served)
 
 
 @dataclass

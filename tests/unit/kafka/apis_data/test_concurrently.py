@@ -1,4 +1,4 @@
-"""Bounded concurrency, per-stream fallbacks and waiting for others' futures."""
+"""Bounded concurrency and per-stream fallbacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from towpath.errors import LogUnavailable, StreamGone
 from towpath.kafka.apis.concurrently import (
     CONCURRENT_CALLS_MAX,
-    Settling,
     for_each,
     for_streams,
 )
@@ -80,36 +79,3 @@ async def test_for_streams_passes_on_other_failures() -> None:
 
     with pytest.raises(LogUnavailable):
         await for_streams([1, 2], call)
-
-
-async def test_settling_waits_for_all_and_cancels_none() -> None:
-    loop = asyncio.get_running_loop()
-    futures = [loop.create_future() for _ in range(3)]
-    settling = Settling()
-    for future in futures:
-        settling.add(future)
-    waiting = asyncio.create_task(settling.wait_until(loop.time() + 600))
-    for at, future in enumerate(futures):
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        if at == 1:
-            future.set_exception(ValueError("failed"))
-        else:
-            future.set_result(at)
-    await waiting
-    assert not any(future.cancelled() for future in futures)
-
-
-async def test_settling_gives_up_at_the_deadline_and_leaves_the_futures() -> None:
-    loop = asyncio.get_running_loop()
-    future = loop.create_future()
-    settling = Settling()
-    settling.add(future)
-    await settling.wait_until(loop.time())
-    assert not future.done()
-    future.set_result(None)
-    await asyncio.sleep(0)
-
-
-async def test_settling_of_nothing_returns_at_once() -> None:
-    await Settling().wait_until(0)
