@@ -1,0 +1,246 @@
+"""Stored record batches become one Arrow record batch of a table's columns.
+
+The wire format is decoded by `kernels/to_arrow.py`, which is loaded when it is first needed: call
+this off the event loop. The result owns its memory; the given bytes may go once a call returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from crc32c import crc32c
+from numpy.typing import NDArray
+
+from towpath.errors import BatchError, CorruptBatch
+from towpath.objects.store import Buffer
+from towpath.records import compression, table, walk
+from towpath.records.batch import (
+    ATTRIBUTE_LOG_APPEND_TIME,
+    ATTRIBUTES_AT,
+    HEADER_SIZE_BYTES,
+    MAGIC,
+    BatchHeader,
+    parse_header,
+)
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+RECORD_SIZE_BYTES_MIN: Final = 7
+"""A record has six numbers and a byte of attributes, whatever it holds."""
+BATCH_FIELDS: Final = 7
+"""How many numbers of a batch the kernel needs."""
+ARROW_BYTES_MAX: Final = (1 << 31) - 1
+"""What 32-bit offsets of an Arrow column can reach."""
+
+
+class OpenBatch(NamedTuple):
+    """A batch whose checksum is right, its records decompressed. `payload` is a view of the stored
+    bytes if they were not compressed."""
+
+    base_offset: int
+    header: BatchHeader
+    payload: Buffer
+
+
+def batches_to_arrow(
+    batches: Sequence[tuple[Buffer, int]], partition: int, schema: pa.Schema
+) -> pa.RecordBatch:
+    """The records of whole batches, each given with its base offset, in that order.
+
+    `schema` is `table.arrow_schema` with any field ids. CorruptBatch, which names the base offset,
+    for whatever is wrong with a batch; OverflowError if the records are too many bytes for one
+    Arrow batch (2 GiB): give fewer.
+    """
+    opened = [open_batch(batch, base_offset) for batch, base_offset in batches]
+    return decode_batches(opened, partition, schema)
+
+
+def open_batch(batch: Buffer, base_offset: int) -> OpenBatch:
+    """Check a whole batch's length, magic and CRC and decompress it; CorruptBatch if that fails."""
+    if len(batch) < HEADER_SIZE_BYTES:
+        raise _corrupt(base_offset, f"has {len(batch)} bytes, less than a header")
+    header = parse_header(batch)
+    if header.size_bytes != len(batch):
+        raise _corrupt(base_offset, f"has {len(batch)} bytes, its header says {header.size_bytes}")
+    if header.magic != MAGIC:
+        raise _corrupt(base_offset, f"has magic {header.magic}, not {MAGIC}")
+    view = memoryview(batch)
+    actual_crc = crc32c(view[ATTRIBUTES_AT:])
+    if header.crc != actual_crc:
+        raise _corrupt(
+            base_offset, f"has the checksum {header.crc:08x}, its bytes give {actual_crc:08x}"
+        )
+    payload = _decompress(view[HEADER_SIZE_BYTES:], header, base_offset)
+    if not 0 <= header.record_count <= len(payload) // RECORD_SIZE_BYTES_MIN:
+        raise _corrupt(
+            base_offset, f"has {header.record_count} records in {len(payload)} bytes, it says"
+        )
+    return OpenBatch(base_offset, header, payload)
+
+
+def decode_batches(
+    batches: Sequence[OpenBatch], partition: int, schema: pa.Schema
+) -> pa.RecordBatch:
+    """Like `batches_to_arrow`, for batches that were opened before."""
+    # numba takes a second to load, and is not wanted in a process that decodes nothing.
+    from towpath.records.kernels import to_arrow as kernels
+
+    size_bytes = sum(len(batch.payload) for batch in batches)
+    if size_bytes > ARROW_BYTES_MAX:
+        raise OverflowError(
+            f"{len(batches)} batches of {size_bytes} bytes together are too much for one Arrow "
+            f"batch, which takes {ARROW_BYTES_MAX}"
+        )
+    data = _joined(batches)
+    row_count = sum(batch.header.record_count for batch in batches)
+    offsets = np.empty(row_count, np.int64)
+    timestamps_us = np.empty(row_count, np.int64)
+    records = np.empty((row_count, kernels.RECORD_FIELDS), np.int32)
+    code, wrong, index = kernels.find(data, _rows(batches), offsets, timestamps_us, records)
+    if code != walk.OK:
+        raise _damaged(batches[wrong], index, code)
+    arrays = {
+        table.PARTITION: _plain(pa.int32(), np.full(row_count, partition, np.int32)),
+        table.OFFSET: _plain(pa.int64(), offsets),
+        table.TIMESTAMP: _plain(table.TIMESTAMP_TYPE, timestamps_us),
+        table.KEY: _binary(kernels, data, records, kernels.KEY_AT, pa.binary()),
+        table.VALUE: _binary(kernels, data, records, kernels.VALUE_AT, pa.binary()),
+        table.HEADERS: _headers(kernels, data, records, batches, schema.field(table.HEADERS).type),
+        **_batch_columns([batch.header for batch in batches]),
+    }
+    return pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
+
+
+def _corrupt(base_offset: int, problem: str) -> CorruptBatch:
+    return CorruptBatch(f"the batch at offset {base_offset} {problem}")
+
+
+def _damaged(batch: OpenBatch, record: int, code: int) -> CorruptBatch:
+    return _corrupt(batch.base_offset, f"is damaged: record {record} {walk.REASONS[code]}")
+
+
+def _decompress(payload: memoryview, header: BatchHeader, base_offset: int) -> Buffer:
+    if not header.record_count:
+        # What an empty batch keeps behind its header means nothing, as when it is walked.
+        return b""
+    try:
+        return compression.decompress(header.compression, payload, compression.STORED_BYTES_MAX)
+    except BatchError as error:
+        raise _corrupt(base_offset, f"does not decompress: {error}") from error
+
+
+def _joined(batches: Sequence[OpenBatch]) -> NDArray[np.uint8]:
+    """All payloads behind each other, read-only: kernels are compiled for that."""
+    if len(batches) == 1:
+        return np.frombuffer(memoryview(batches[0].payload).toreadonly(), np.uint8)
+    return np.frombuffer(b"".join([batch.payload for batch in batches]), np.uint8)
+
+
+def _rows(batches: Sequence[OpenBatch]) -> NDArray[np.int64]:
+    """The batches as the kernel wants them: the order of its `START`, `END` and so on."""
+    rows = []
+    at = 0
+    for base_offset, header, payload in batches:
+        end = at + len(payload)
+        rows.append(
+            (
+                at,
+                end,
+                header.record_count,
+                base_offset,
+                header.base_timestamp_ms,
+                header.max_timestamp_ms,
+                header.attributes & ATTRIBUTE_LOG_APPEND_TIME,
+            )
+        )
+        at = end
+    return np.array(rows, np.int64).reshape(len(rows), BATCH_FIELDS)
+
+
+# Columns
+
+
+def _plain(kind: pa.DataType, values: NDArray[Any], valid: pa.Buffer | None = None) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(values)])
+
+
+def _binary(
+    kernels: ModuleType,
+    data: NDArray[np.uint8],
+    rows: NDArray[np.int32],
+    field: int,
+    kind: pa.DataType,
+) -> pa.Array:
+    """One field of the rows as a column of bytes or text."""
+    count = len(rows)
+    offsets = np.zeros(count + 1, np.int32)
+    target = np.empty(int(np.maximum(rows[:, field + 1], 0).sum(dtype=np.int64)), np.uint8)
+    valid = np.zeros((count + 7) // 8, np.uint8)
+    nulls = kernels.gather(data, rows, field, offsets, target, valid)
+    assert nulls >= 0, "the fields found are those that are gathered"
+    bitmap = pa.py_buffer(valid) if nulls else None
+    buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(target)]
+    return pa.Array.from_buffers(kind, count, buffers, nulls)
+
+
+def _headers(
+    kernels: ModuleType,
+    data: NDArray[np.uint8],
+    records: NDArray[np.int32],
+    batches: Sequence[OpenBatch],
+    kind: pa.DataType,
+) -> pa.Array:
+    """The lists of headers, of the schema's type."""
+    count = int(records[:, kernels.HEADER_COUNT].sum(dtype=np.int64))
+    list_offsets = np.zeros(len(records) + 1, np.int32)
+    headers = np.empty((count, kernels.HEADER_FIELDS), np.int32)
+    if count:
+        code, row = kernels.find_headers(data, records, list_offsets, headers)
+        if code != walk.OK:
+            raise _damaged_row(batches, row, code)
+    pairs = pa.Array.from_buffers(
+        kind.value_type,
+        count,
+        [None],
+        children=[
+            _binary(kernels, data, headers, kernels.KEY_AT, pa.string()),
+            _binary(kernels, data, headers, kernels.VALUE_AT, pa.binary()),
+        ],
+    )
+    buffers = [None, pa.py_buffer(list_offsets)]
+    return pa.Array.from_buffers(kind, len(records), buffers, children=[pairs])
+
+
+def _damaged_row(batches: Sequence[OpenBatch], row: int, code: int) -> CorruptBatch:
+    for batch in batches:
+        if row < batch.header.record_count:
+            return _damaged(batch, row, code)
+        row -= batch.header.record_count
+    raise AssertionError("unreachable: every row belongs to a batch")
+
+
+def _batch_columns(headers: Sequence[BatchHeader]) -> dict[str, pa.Array]:
+    """What all records of a batch have in common. Without a producer id its fields are null."""
+    counts = [header.record_count for header in headers]
+
+    def repeated(values: list[int], kind: type[np.signedinteger[Any]]) -> NDArray[Any]:
+        return np.repeat(np.array(values, kind), counts)
+
+    known = np.array([header.producer_id >= 0 for header in headers], np.bool_)
+    valid = None
+    if not known.all():
+        valid = pa.py_buffer(np.packbits(np.repeat(known, counts), bitorder="little"))
+    ids = repeated([header.producer_id for header in headers], np.int64)
+    epochs = repeated([header.producer_epoch for header in headers], np.int32)
+    sequences = repeated([header.base_sequence for header in headers], np.int32)
+    attributes = repeated([header.attributes for header in headers], np.int32)
+    return {
+        table.PRODUCER_ID: _plain(pa.int64(), ids, valid),
+        table.PRODUCER_EPOCH: _plain(pa.int32(), epochs, valid),
+        table.BASE_SEQUENCE: _plain(pa.int32(), sequences, valid),
+        table.ATTRIBUTES: _plain(pa.int32(), attributes),
+    }
