@@ -1,20 +1,23 @@
-"""Any service of Apache OpenDAL as object store: `memory` today, S3, GCS and Azure by scheme.
+"""A service of Apache OpenDAL as object store: S3, GCS, Azure, and `memory` for tests.
 
-A failed call that OpenDAL calls temporary is repeated a few times with growing, jittered pauses. A
-repeated put that finds its object there compares it with its own bytes: then the first try, whose
-answer got lost, had succeeded.
+Every call ends, by a time-out if need be. One that failed for a while is repeated a few times with
+growing, jittered pauses. A repeated put that finds its object there compares it with its own bytes:
+then the first try, whose answer got lost, had succeeded.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import opendal
-from opendal import exceptions
+from opendal.layers import TimeoutLayer
 
+from towpath.objects.opendal_errors import FAILURES, explain, is_temporary, translate
 from towpath.objects.paths import check_path
+from towpath.objects.services import Service
+from towpath.objects.sorted_listing import TREE_OBJECTS_MAX, sorted_listing
 from towpath.objects.store import (
     Buffer,
     ObjectExists,
@@ -23,34 +26,35 @@ from towpath.objects.store import (
     ObjectStore,
     ObjectStoreError,
 )
-from towpath.objects.walk import walk
 from towpath.runtime import Runtime
 
 ATTEMPTS_MAX = 4
 FIRST_PAUSE_MS = 50
 PAUSE_MAX_MS = 2_000
+CALL_TIMEOUT_S = 30.0
+"""Of a stat, a delete or a page of a listing."""
+TRANSFER_TIMEOUT_S = 60.0
+"""Of a read, a part of an object, or an object that is written as a whole."""
 READ_CALL_MAX_BYTES = 8 * 1024 * 1024
 """Longer reads are cut: the client copies each answer while it holds the interpreter."""
-
-_FAILURES = (
-    exceptions.Error,
-    exceptions.Unexpected,
-    exceptions.Unsupported,
-    exceptions.ConfigInvalid,
-    exceptions.NotFound,
-    exceptions.PermissionDenied,
-    exceptions.IsADirectory,
-    exceptions.NotADirectory,
-    exceptions.AlreadyExists,
-    exceptions.IsSameFile,
-    exceptions.ConditionNotMatch,
-    exceptions.RateLimited,
-    exceptions.RangeNotSatisfied,
-    exceptions.Conflict,
-)
-_EXISTS = (exceptions.ConditionNotMatch, exceptions.AlreadyExists)
+WHOLE_MAX_BYTES = 32 * 1024 * 1024
+"""Larger objects are written in parts, some at a time: no transfer takes long."""
+PART_BYTES = 8 * 1024 * 1024
+PARTS_AT_ONCE = 4
+CLOSE_PAUSE_S = 0.01
+"""The library's threads let go of the last call after it was answered; where the process ends
+before, the interpreter ends them, and the library aborts the process (seen in one of four)."""
 
 R = TypeVar("R")
+
+
+def open_service(service: Service) -> opendal.AsyncOperator:
+    """The operator of a service, not asked yet; ObjectStoreError if its options are not enough."""
+    try:
+        operator = opendal.AsyncOperator(service.scheme, **service.options)
+    except FAILURES as error:
+        raise ObjectStoreError(f"objects_options: {explain(error)}") from None
+    return operator.layer(TimeoutLayer(timeout=CALL_TIMEOUT_S, io_timeout=TRANSFER_TIMEOUT_S))
 
 
 class OpendalStore(ObjectStore):
@@ -59,7 +63,9 @@ class OpendalStore(ObjectStore):
     def __init__(self, operator: opendal.AsyncOperator, runtime: Runtime) -> None:
         self._operator = operator
         self._runtime = runtime
-        self._exclusive = bool(operator.capability().write_with_if_not_exists)
+        known = operator.capability()
+        self._exclusive = bool(known.write_with_if_not_exists)
+        self._in_parts = bool(known.write_can_multi)
 
     async def put(self, path: str, parts: Sequence[Buffer]) -> None:
         content = b"".join(parts)
@@ -69,10 +75,7 @@ class OpendalStore(ObjectStore):
         async def write() -> None:
             nonlocal attempts
             attempts += 1
-            if self._exclusive:
-                await self._operator.write(path, content, if_not_exists=True)
-            else:
-                await self._operator.write(path, content)
+            await self._operator.write(path, content, **self._write_options(len(content)))
 
         try:
             await self._retry("write", path, write)
@@ -112,12 +115,8 @@ class OpendalStore(ObjectStore):
             return
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
-        async for run in walk(prefix, self._list_directory):
-            for path in run:
-                try:
-                    yield await self.stat(path)
-                except ObjectNotFound:  # Deleted since its directory was listed.
-                    continue
+        async for info in sorted_listing(prefix, self._list_tree, self._list_level):
+            yield info
 
     async def probe(self) -> None:
         path = f"probe/{self._runtime.uuid4()}"
@@ -131,6 +130,13 @@ class OpendalStore(ObjectStore):
 
     async def close(self) -> None:
         """The operator has no connections to close; it goes with the last reference."""
+        await asyncio.sleep(CLOSE_PAUSE_S)
+
+    def _write_options(self, size_bytes: int) -> dict[str, Any]:
+        options: dict[str, Any] = {"if_not_exists": True} if self._exclusive else {}
+        if self._in_parts and size_bytes > WHOLE_MAX_BYTES:
+            options |= {"chunk": PART_BYTES, "concurrent": PARTS_AT_ONCE}
+        return options
 
     async def _read_once(self, path: str, offset: int, length: int) -> bytes:
         async def ask() -> bytes:
@@ -152,16 +158,29 @@ class OpendalStore(ObjectStore):
             return False
         return bytes(await self.read(path, 0, len(content))) == content
 
-    async def _list_directory(self, directory: str) -> Sequence[str]:
-        at = f"{directory}/" if directory else ""
+    async def _list_tree(self, prefix: str) -> Sequence[ObjectInfo] | None:
+        """Listings come in pages of the service's own size; metadata comes with them."""
 
-        async def ask() -> Sequence[str]:
-            entries = await self._operator.list(at)
-            paths = [entry.path async for entry in entries]
-            return [path[len(at) :] for path in paths if len(path) > len(at)]
+        async def ask() -> Sequence[ObjectInfo] | None:
+            found: list[ObjectInfo] = []
+            async for entry in await self._operator.list(prefix, recursive=True):
+                if len(found) == TREE_OBJECTS_MAX:
+                    return None
+                found.append(_info(entry.path, entry.metadata))
+            return found
 
         try:
-            return await self._retry("list", at, ask)
+            return await self._retry("list", prefix, ask)
+        except ObjectNotFound:
+            return []
+
+    async def _list_level(self, prefix: str) -> Sequence[ObjectInfo]:
+        async def ask() -> Sequence[ObjectInfo]:
+            entries = await self._operator.list(prefix)
+            return [_info(entry.path, entry.metadata) async for entry in entries]
+
+        try:
+            return await self._retry("list", prefix, ask)
         except ObjectNotFound:
             return []
 
@@ -170,26 +189,12 @@ class OpendalStore(ObjectStore):
         for attempt in range(1, ATTEMPTS_MAX + 1):
             try:
                 return await call()
-            except _FAILURES as error:
-                if attempt == ATTEMPTS_MAX or not _temporary(error):
-                    raise _translate(operation, path, error) from error
+            except FAILURES as error:
+                if attempt == ATTEMPTS_MAX or not is_temporary(error):
+                    raise translate(operation, path, error) from None
             await asyncio.sleep(pause_ms * (0.5 + self._runtime.random.random()) / 1000)
             pause_ms = min(2 * pause_ms, PAUSE_MAX_MS)
         raise AssertionError("unreachable: the last attempt returns or raises")
-
-
-def _temporary(error: Exception) -> bool:
-    # The binding tells a temporary failure from a permanent one in the text alone.
-    return isinstance(error, exceptions.RateLimited) or "(temporary)" in str(error)
-
-
-def _translate(operation: str, path: str, error: Exception) -> ObjectStoreError:
-    if isinstance(error, exceptions.NotFound):
-        return ObjectNotFound(path)
-    if isinstance(error, _EXISTS) and operation == "write":
-        return ObjectExists(path)
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return ObjectStoreError(f"cannot {operation} {path}: {reason}")
 
 
 def _info(path: str, found: opendal.types.Metadata) -> ObjectInfo:

@@ -12,6 +12,7 @@ pytest.register_assert_rewrite("tests.contract.object_store_contract")
 
 from tests.contract.object_store_contract import ObjectStoreContract  # noqa: E402
 
+from towpath.objects import opendal_store  # noqa: E402
 from towpath.objects.fs import FsObjectStore  # noqa: E402
 from towpath.objects.measured import MeasuredObjectStore  # noqa: E402
 from towpath.objects.memory import MemoryObjectStore  # noqa: E402
@@ -49,6 +50,13 @@ class TestMemory(ObjectStoreContract):
 class TestOpendalMemory(ObjectStoreContract):
     @pytest.fixture
     def store(self) -> ObjectStore:
+        return OpendalStore(opendal.AsyncOperator("memory"), inline_runtime(1))
+
+
+class TestOpendalLevelByLevel(ObjectStoreContract):
+    @pytest.fixture
+    def store(self, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+        monkeypatch.setattr(opendal_store, "TREE_OBJECTS_MAX", 2)
         return OpendalStore(opendal.AsyncOperator("memory"), inline_runtime(1))
 
 

@@ -10,7 +10,12 @@ import opendal
 import pytest
 from opendal import exceptions
 
-from towpath.objects.opendal_store import ATTEMPTS_MAX, OpendalStore
+from towpath.objects.opendal_store import (
+    ATTEMPTS_MAX,
+    PART_BYTES,
+    WHOLE_MAX_BYTES,
+    OpendalStore,
+)
 from towpath.objects.store import ObjectExists, ObjectStoreError
 from towpath.runtime import inline_runtime
 
@@ -27,6 +32,7 @@ class FailingOperator:
         self.after: list[Exception] = []
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.write_with_if_not_exists = exclusive
+        self.write_can_multi = True
 
     def capability(self) -> FailingOperator:
         return self
@@ -77,7 +83,7 @@ async def test_temporary_failures_are_repeated_with_growing_jittered_pauses(
 async def test_attempts_are_bounded(pauses: list[float]) -> None:
     operator = FailingOperator()
     operator.before = [TEMPORARY] * 100
-    with pytest.raises(ObjectStoreError, match=r"cannot write a: Unexpected .* reset by peer"):
+    with pytest.raises(ObjectStoreError, match=r"cannot write a: Unexpected: reset by peer"):
         await over(operator).put("a", [b"12"])
     assert len(operator.calls) == ATTEMPTS_MAX
 
@@ -115,6 +121,25 @@ async def test_the_condition_is_sent_only_where_the_service_knows_it() -> None:
         operator = FailingOperator(exclusive)
         await over(operator).put("a", [b"1"])
         assert operator.calls == [("write", {"if_not_exists": True} if exclusive else {})]
+
+
+async def test_large_objects_are_written_in_parts() -> None:
+    operator = FailingOperator()
+    await over(operator).put("a", [bytes(WHOLE_MAX_BYTES), b"1"])
+    await over(operator).put("b", [bytes(WHOLE_MAX_BYTES)])
+    (_, large), (_, small) = operator.calls
+    assert (large["chunk"], large["if_not_exists"]) == (PART_BYTES, True)
+    assert small == {"if_not_exists": True}
+    assert (await operator.inner.stat("a")).content_length == WHOLE_MAX_BYTES + 1
+
+
+async def test_a_listing_that_breaks_off_begins_again(pauses: list[float]) -> None:
+    operator = FailingOperator()
+    store = over(operator)
+    await store.put("a/b", [b"12"])
+    operator.before = [TEMPORARY]
+    assert [(info.path, info.size_bytes) async for info in store.list("a/")] == [("a/b", 2)]
+    assert len(pauses) == 1
 
 
 async def test_cancellation_is_not_a_failure() -> None:
