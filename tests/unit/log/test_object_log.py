@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from tests.unit.log_helpers import STREAM, World, batch, fail_commits, offsets_and_values
@@ -308,6 +309,27 @@ async def test_another_broker_sees_the_new_log_start_at_once() -> None:
     assert await two.bounds([STREAM]) == [Bounds(0, 2)]
     await one.delete_before(STREAM, 1)
     assert await two.bounds([STREAM]) == [Bounds(1, 2)]
+
+
+async def test_a_late_answer_does_not_take_the_log_start_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another broker moved it on, and the watch told so, before the answer came."""
+    world = World()
+    one, two = await world.log(), await world.log(world.second_store())
+    await one.append(STREAM, batch(b"a", b"b", b"c"))
+    put = world.first_store.put
+
+    async def answer_late(key: str, value: bytes, **more: Any) -> int:
+        version = await put(key, value, **more)
+        await two.delete_before(STREAM, 2)
+        await world.first_store.barrier()
+        return version
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.first_store, "put", answer_late)
+        await one.delete_before(STREAM, 1)
+    assert await one.bounds([STREAM]) == [Bounds(2, 3)]
 
 
 async def test_a_duplicate_gets_the_offset_of_the_first_time() -> None:

@@ -81,9 +81,9 @@ class Index:
             self._cache.add(entry)
         return page[0] if page else None
 
-    def drop(self, entry: Entry) -> None:
-        """Forget a cached entry that turned out to be stale."""
-        self._cache.drop(entry)
+    def forget(self, stream_id: int) -> None:
+        """Forget a stream's cached entries, one of which turned out to be stale."""
+        self._cache.forget(stream_id)
 
     async def scan(self, stream_id: int, offset: int) -> AsyncIterator[Entry]:
         """Every entry with `offset_end > offset`, in order, read from the store page by page."""
@@ -110,7 +110,9 @@ class Index:
                 await self._store.put(key, streams.encode_log_start(offset), expect=expect)
             except VersionConflict:
                 continue
-            self._remember_log_start(stream_id, offset)
+            # Not remembered: when the answer comes, somebody may have moved it on, and the watch
+            # may have told so already.
+            self._log_starts.pop(stream_id, None)
             return offset
 
     def known_log_start(self, stream_id: int) -> int | None:
