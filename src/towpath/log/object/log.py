@@ -17,10 +17,13 @@ from towpath.log.interface import (
 )
 from towpath.log.object.buffer import Room
 from towpath.log.object.committer import Committer
+from towpath.log.object.damage import Damage
 from towpath.log.object.growth import Growth
 from towpath.log.object.index import Index
 from towpath.log.object.index_cache import IndexCache
 from towpath.log.object.lost_sequences import LostSequences
+from towpath.log.object.parquet_reader import ParquetReader
+from towpath.log.object.parquet_times import ParquetTimes
 from towpath.log.object.producer_states import ProducerStates
 from towpath.log.object.range_cache import RangeCache
 from towpath.log.object.reader import Reader
@@ -34,6 +37,7 @@ from towpath.log.object.stream_filter import (
 )
 from towpath.log.object.time_index import TimeIndex
 from towpath.log.object.usage import stream_usage
+from towpath.log.object.wal_reader import WalReader
 from towpath.log.object.writer import Checkpoint, DomainWriter
 from towpath.metadata.store import MetadataError, MetadataStore
 from towpath.objects.store import ObjectStore
@@ -70,8 +74,11 @@ class ObjectLog(Log):
         self._growth = Growth()
         self._index = Index(store, IndexCache(settings.index_cache_bytes, metrics), self._growth)
         ranges = RangeCache(settings.range_cache_bytes, metrics)
-        self._reader = Reader(self._index, objects, ranges, metrics)
-        self._times = TimeIndex(self._index, self._reader)
+        damage = Damage(metrics)
+        wal = WalReader(objects, ranges, damage)
+        parquet = ParquetReader(objects, runtime, settings.parquet_cache_bytes, damage, metrics)
+        self._reader = Reader(self._index, wal, parquet, damage)
+        self._times = TimeIndex(self._index, self._reader, ParquetTimes(parquet))
         self._producers = ProducerStates(store, runtime, settings.producer_expiry_ms)
         self._lost = LostSequences(runtime.clock)
         self._room = Room(settings.max_buffer_bytes, metrics)

@@ -23,6 +23,8 @@ class ObjectLogSettings:
     flush_max_objects_per_second: int = 1000
     """Above this rate flushes wait for company even without a linger."""
     range_cache_bytes: int = 128 << 20
+    parquet_cache_bytes: int = 64 << 20
+    """Of batches made of Parquet files."""
     index_cache_bytes: int = 32 << 20
     wal_orphan_ttl_ms: int = 86_400_000
     producer_expiry_ms: int = 86_400_000

@@ -1,10 +1,11 @@
-"""Offsets by timestamp: entry bounds, then batch bounds, then the records of one batch."""
+"""Offsets by timestamp: entry bounds, then bounds of batches or row groups, then the records."""
 
 from __future__ import annotations
 
 from towpath.log.interface import TimestampedOffset
 from towpath.log.object.entries import Entry, Row
 from towpath.log.object.index import Index
+from towpath.log.object.parquet_times import ParquetTimes
 from towpath.log.object.reader import Reader
 from towpath.records import timestamps
 
@@ -13,52 +14,87 @@ NO_TIMESTAMP_MS = -2
 
 
 class TimeIndex:
-    """Answers ListOffsets by timestamp. Timestamps need not be in order, so entries are scanned."""
+    """Answers ListOffsets by timestamp. Timestamps need not be in order, so entries are scanned.
 
-    def __init__(self, index: Index, reader: Reader) -> None:
+    In the middle of an index swap a scan meets the replaced entries and then the one that replaced
+    them: the same records twice, which changes no answer.
+    """
+
+    def __init__(self, index: Index, reader: Reader, parquet: ParquetTimes) -> None:
         self._index = index
         self._reader = reader
+        self._parquet = parquet
 
     async def first_at_or_after(
         self, stream_id: int, timestamp_ms: int
     ) -> TimestampedOffset | None:
         """The record with the smallest readable offset whose timestamp is not below the asked."""
+        return await self._reader.follow_moves(lambda: self._first(stream_id, timestamp_ms))
+
+    async def greatest(self, stream_id: int) -> TimestampedOffset | None:
+        """The first readable record that has the greatest timestamp."""
+        return await self._reader.follow_moves(lambda: self._greatest(stream_id))
+
+    async def _first(self, stream_id: int, timestamp_ms: int) -> TimestampedOffset | None:
         (bounds,) = await self._index.bounds((stream_id,))
         async for entry in self._index.scan(stream_id, bounds.start):
             if entry.max_timestamp_ms < timestamp_ms:
                 continue
-            for row in entry.rows[entry.first_row_at(bounds.start) :]:
-                if row.max_timestamp_ms < timestamp_ms:
-                    continue
-                batch = await self._reader.batch(entry, row)
-                found = timestamps.first_at_or_after(
-                    batch, row.base_offset, timestamp_ms, from_offset=bounds.start
-                )
-                if found is not None:
-                    return TimestampedOffset(*found)
+            if entry.is_parquet:
+                found = await self._parquet.first_at_or_after(entry, bounds.start, timestamp_ms)
+            else:
+                found = await self._first_in_wal(entry, bounds.start, timestamp_ms)
+            if found is not None:
+                return found
         return None
 
-    async def greatest(self, stream_id: int) -> TimestampedOffset | None:
-        """The first readable record that has the greatest timestamp."""
+    async def _first_in_wal(
+        self, entry: Entry, from_offset: int, timestamp_ms: int
+    ) -> TimestampedOffset | None:
+        for row in entry.rows[entry.first_row_at(from_offset) :]:
+            if row.max_timestamp_ms < timestamp_ms:
+                continue
+            batch = await self._reader.batch(entry, row)
+            found = timestamps.first_at_or_after(
+                batch, row.base_offset, timestamp_ms, from_offset=from_offset
+            )
+            if found is not None:
+                return TimestampedOffset(*found)
+        return None
+
+    async def _greatest(self, stream_id: int) -> TimestampedOffset | None:
         (bounds,) = await self._index.bounds((stream_id,))
         best: TimestampedOffset | None = None
-        best_row: tuple[Entry, Row] | None = None
+        place: tuple[Entry, Row | None] | None = None
         greatest_ms = NO_TIMESTAMP_MS
         async for entry in self._index.scan(stream_id, bounds.start):
-            for row in entry.rows[entry.first_row_at(bounds.start) :]:
-                if row.max_timestamp_ms <= greatest_ms:
+            for start, max_timestamp_ms, row in _bounds_in(entry, bounds.start):
+                if max_timestamp_ms <= greatest_ms:
                     continue
-                if row.base_offset < bounds.start:
-                    # The log starts inside this batch: its bound may belong to a removed record.
-                    best = await self._greatest_in(entry, row, bounds.start)
-                    greatest_ms = best.timestamp_ms if best is not None else greatest_ms
+                if start < bounds.start:
+                    # The log starts inside: the bound may belong to a removed record.
+                    found = await self._greatest_in(entry, row, bounds.start)
+                    if found is not None and found.timestamp_ms > greatest_ms:
+                        best, place, greatest_ms = found, None, found.timestamp_ms
                 else:
-                    best_row, greatest_ms = (entry, row), row.max_timestamp_ms
-        return best if best_row is None else await self._greatest_in(*best_row, bounds.start)
+                    best, place, greatest_ms = None, (entry, row), max_timestamp_ms
+        return best if place is None else await self._greatest_in(*place, bounds.start)
 
     async def _greatest_in(
-        self, entry: Entry, row: Row, from_offset: int
+        self, entry: Entry, row: Row | None, from_offset: int
     ) -> TimestampedOffset | None:
+        if row is None:
+            return await self._parquet.greatest(entry, from_offset)
         batch = await self._reader.batch(entry, row)
         found = timestamps.max_timestamp(batch, row.base_offset, from_offset=from_offset)
         return None if found is None else TimestampedOffset(*found)
+
+
+def _bounds_in(entry: Entry, from_offset: int) -> list[tuple[int, int, Row | None]]:
+    """First offset, greatest timestamp and row of each batch; of a Parquet entry as a whole."""
+    if not entry.is_parquet:
+        rows = entry.rows[entry.first_row_at(from_offset) :]
+        return [(row.base_offset, row.max_timestamp_ms, row) for row in rows]
+    files = [file for part in entry.stretches for file in part.files]
+    times_ms = [file.max_timestamp_ms for file in files if file.last_offset >= from_offset]
+    return [(entry.start, max(times_ms), None)] if times_ms else []

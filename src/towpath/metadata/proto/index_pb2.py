@@ -24,29 +24,29 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"towpath/metadata/proto/index.proto\x12\x10towpath.metadata\"\x89\x02\n\nIndexEntry\x12\x0f\n\x07version\x18\x01 \x01(\r\x12-\n\tfile_type\x18\x02 \x01(\x0e\x32\x1a.towpath.metadata.FileType\x12\x14\n\x0crecord_count\x18\x03 \x01(\r\x12\x15\n\rcreated_at_ms\x18\x04 \x01(\x12\x12\x18\n\x10min_timestamp_ms\x18\x05 \x01(\x12\x12\x18\n\x10max_timestamp_ms\x18\x06 \x01(\x12\x12*\n\x03wal\x18\x07 \x01(\x0b\x32\x1d.towpath.metadata.WalLocation\x12.\n\x07parquet\x18\x08 \x03(\x0b\x32\x1d.towpath.metadata.ParquetFile\"\x84\x01\n\x0bWalLocation\x12\x0e\n\x06wal_id\x18\x01 \x01(\x0c\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x14\n\x0c\x63hunk_offset\x18\x03 \x01(\x04\x12\x14\n\x0c\x63hunk_length\x18\x04 \x01(\r\x12+\n\x07\x62\x61tches\x18\x05 \x03(\x0b\x32\x1a.towpath.metadata.BatchRow\"\xcc\x01\n\x08\x42\x61tchRow\x12\x1a\n\x12start_offset_delta\x18\x01 \x01(\r\x12\x19\n\x11last_offset_delta\x18\x02 \x01(\r\x12\x17\n\x0foffset_in_chunk\x18\x03 \x01(\r\x12\x0e\n\x06length\x18\x04 \x01(\r\x12\x18\n\x10min_timestamp_ms\x18\x05 \x01(\x12\x12\x18\n\x10max_timestamp_ms\x18\x06 \x01(\x12\x12,\n\x08producer\x18\x07 \x01(\x0b\x32\x1a.towpath.metadata.Producer\"=\n\x08Producer\x12\n\n\x02id\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12\x16\n\x0e\x66irst_sequence\x18\x03 \x01(\x05\"a\n\x0bParquetFile\x12\x12\n\nparquet_id\x18\x01 \x01(\x0c\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\x12\x1c\n\x14iceberg_data_file_id\x18\x04 \x01(\t\"k\n\x10ProducerSnapshot\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x12\n\noffset_end\x18\x02 \x01(\x03\x12\x32\n\tproducers\x18\x03 \x03(\x0b\x32\x1f.towpath.metadata.ProducerState\"x\n\rProducerState\x12\n\n\x02id\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12\x1a\n\x12last_written_at_ms\x18\x03 \x01(\x03\x12\x30\n\x07\x62\x61tches\x18\x04 \x03(\x0b\x32\x1f.towpath.metadata.ProducerBatch\"m\n\rProducerBatch\x12\x16\n\x0e\x66irst_sequence\x18\x01 \x01(\x05\x12\x15\n\rlast_sequence\x18\x02 \x01(\x05\x12\x13\n\x0b\x62\x61se_offset\x18\x03 \x01(\x03\x12\x18\n\x10max_timestamp_ms\x18\x04 \x01(\x03*J\n\x08\x46ileType\x12\x19\n\x15\x46ILE_TYPE_UNSPECIFIED\x10\x00\x12\x07\n\x03WAL\x10\x01\x12\x0b\n\x07PARQUET\x10\x02\x12\r\n\tTOMBSTONE\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"towpath/metadata/proto/index.proto\x12\x10towpath.metadata\"\x9c\x02\n\nIndexEntry\x12\x0f\n\x07version\x18\x01 \x01(\r\x12-\n\tfile_type\x18\x02 \x01(\x0e\x32\x1a.towpath.metadata.FileType\x12\x14\n\x0crecord_count\x18\x03 \x01(\r\x12\x15\n\rcreated_at_ms\x18\x04 \x01(\x12\x12\x18\n\x10min_timestamp_ms\x18\x05 \x01(\x12\x12\x18\n\x10max_timestamp_ms\x18\x06 \x01(\x12\x12*\n\x03wal\x18\x07 \x01(\x0b\x32\x1d.towpath.metadata.WalLocation\x12.\n\x07parquet\x18\x08 \x03(\x0b\x32\x1d.towpath.metadata.ParquetFile\x12\x11\n\twal_bytes\x18\t \x01(\x04\"\x84\x01\n\x0bWalLocation\x12\x0e\n\x06wal_id\x18\x01 \x01(\x0c\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x14\n\x0c\x63hunk_offset\x18\x03 \x01(\x04\x12\x14\n\x0c\x63hunk_length\x18\x04 \x01(\r\x12+\n\x07\x62\x61tches\x18\x05 \x03(\x0b\x32\x1a.towpath.metadata.BatchRow\"\xcc\x01\n\x08\x42\x61tchRow\x12\x1a\n\x12start_offset_delta\x18\x01 \x01(\r\x12\x19\n\x11last_offset_delta\x18\x02 \x01(\r\x12\x17\n\x0foffset_in_chunk\x18\x03 \x01(\r\x12\x0e\n\x06length\x18\x04 \x01(\r\x12\x18\n\x10min_timestamp_ms\x18\x05 \x01(\x12\x12\x18\n\x10max_timestamp_ms\x18\x06 \x01(\x12\x12,\n\x08producer\x18\x07 \x01(\x0b\x32\x1a.towpath.metadata.Producer\"=\n\x08Producer\x12\n\n\x02id\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12\x16\n\x0e\x66irst_sequence\x18\x03 \x01(\x05\"\xf8\x01\n\x0bParquetFile\x12\x12\n\nparquet_id\x18\x01 \x01(\x0c\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\x12\x1c\n\x14iceberg_data_file_id\x18\x04 \x01(\t\x12\x14\n\x0crecord_count\x18\x05 \x01(\r\x12\x1a\n\x12\x66irst_offset_delta\x18\x06 \x01(\r\x12\x19\n\x11last_offset_delta\x18\x07 \x01(\r\x12\x18\n\x10min_timestamp_ms\x18\x08 \x01(\x12\x12\x18\n\x10max_timestamp_ms\x18\t \x01(\x12\x12\x14\n\x0c\x66ooter_bytes\x18\n \x01(\r\"k\n\x10ProducerSnapshot\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x12\n\noffset_end\x18\x02 \x01(\x03\x12\x32\n\tproducers\x18\x03 \x03(\x0b\x32\x1f.towpath.metadata.ProducerState\"x\n\rProducerState\x12\n\n\x02id\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12\x1a\n\x12last_written_at_ms\x18\x03 \x01(\x03\x12\x30\n\x07\x62\x61tches\x18\x04 \x03(\x0b\x32\x1f.towpath.metadata.ProducerBatch\"m\n\rProducerBatch\x12\x16\n\x0e\x66irst_sequence\x18\x01 \x01(\x05\x12\x15\n\rlast_sequence\x18\x02 \x01(\x05\x12\x13\n\x0b\x62\x61se_offset\x18\x03 \x01(\x03\x12\x18\n\x10max_timestamp_ms\x18\x04 \x01(\x03*J\n\x08\x46ileType\x12\x19\n\x15\x46ILE_TYPE_UNSPECIFIED\x10\x00\x12\x07\n\x03WAL\x10\x01\x12\x0b\n\x07PARQUET\x10\x02\x12\r\n\tTOMBSTONE\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'towpath.metadata.proto.index_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FILETYPE']._serialized_start=1170
-  _globals['_FILETYPE']._serialized_end=1244
+  _globals['_FILETYPE']._serialized_start=1341
+  _globals['_FILETYPE']._serialized_end=1415
   _globals['_INDEXENTRY']._serialized_start=57
-  _globals['_INDEXENTRY']._serialized_end=322
-  _globals['_WALLOCATION']._serialized_start=325
-  _globals['_WALLOCATION']._serialized_end=457
-  _globals['_BATCHROW']._serialized_start=460
-  _globals['_BATCHROW']._serialized_end=664
-  _globals['_PRODUCER']._serialized_start=666
-  _globals['_PRODUCER']._serialized_end=727
-  _globals['_PARQUETFILE']._serialized_start=729
-  _globals['_PARQUETFILE']._serialized_end=826
-  _globals['_PRODUCERSNAPSHOT']._serialized_start=828
-  _globals['_PRODUCERSNAPSHOT']._serialized_end=935
-  _globals['_PRODUCERSTATE']._serialized_start=937
-  _globals['_PRODUCERSTATE']._serialized_end=1057
-  _globals['_PRODUCERBATCH']._serialized_start=1059
-  _globals['_PRODUCERBATCH']._serialized_end=1168
+  _globals['_INDEXENTRY']._serialized_end=341
+  _globals['_WALLOCATION']._serialized_start=344
+  _globals['_WALLOCATION']._serialized_end=476
+  _globals['_BATCHROW']._serialized_start=479
+  _globals['_BATCHROW']._serialized_end=683
+  _globals['_PRODUCER']._serialized_start=685
+  _globals['_PRODUCER']._serialized_end=746
+  _globals['_PARQUETFILE']._serialized_start=749
+  _globals['_PARQUETFILE']._serialized_end=997
+  _globals['_PRODUCERSNAPSHOT']._serialized_start=999
+  _globals['_PRODUCERSNAPSHOT']._serialized_end=1106
+  _globals['_PRODUCERSTATE']._serialized_start=1108
+  _globals['_PRODUCERSTATE']._serialized_end=1228
+  _globals['_PRODUCERBATCH']._serialized_start=1230
+  _globals['_PRODUCERBATCH']._serialized_end=1339
 # @@protoc_insertion_point(module_scope)

@@ -19,7 +19,7 @@ PARQUET: FileType
 TOMBSTONE: FileType
 
 class IndexEntry(_message.Message):
-    __slots__ = ("version", "file_type", "record_count", "created_at_ms", "min_timestamp_ms", "max_timestamp_ms", "wal", "parquet")
+    __slots__ = ("version", "file_type", "record_count", "created_at_ms", "min_timestamp_ms", "max_timestamp_ms", "wal", "parquet", "wal_bytes")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     FILE_TYPE_FIELD_NUMBER: _ClassVar[int]
     RECORD_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,7 @@ class IndexEntry(_message.Message):
     MAX_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
     WAL_FIELD_NUMBER: _ClassVar[int]
     PARQUET_FIELD_NUMBER: _ClassVar[int]
+    WAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     version: int
     file_type: FileType
     record_count: int
@@ -36,7 +37,8 @@ class IndexEntry(_message.Message):
     max_timestamp_ms: int
     wal: WalLocation
     parquet: _containers.RepeatedCompositeFieldContainer[ParquetFile]
-    def __init__(self, version: _Optional[int] = ..., file_type: _Optional[_Union[FileType, str]] = ..., record_count: _Optional[int] = ..., created_at_ms: _Optional[int] = ..., min_timestamp_ms: _Optional[int] = ..., max_timestamp_ms: _Optional[int] = ..., wal: _Optional[_Union[WalLocation, _Mapping]] = ..., parquet: _Optional[_Iterable[_Union[ParquetFile, _Mapping]]] = ...) -> None: ...
+    wal_bytes: int
+    def __init__(self, version: _Optional[int] = ..., file_type: _Optional[_Union[FileType, str]] = ..., record_count: _Optional[int] = ..., created_at_ms: _Optional[int] = ..., min_timestamp_ms: _Optional[int] = ..., max_timestamp_ms: _Optional[int] = ..., wal: _Optional[_Union[WalLocation, _Mapping]] = ..., parquet: _Optional[_Iterable[_Union[ParquetFile, _Mapping]]] = ..., wal_bytes: _Optional[int] = ...) -> None: ...
 
 class WalLocation(_message.Message):
     __slots__ = ("wal_id", "path", "chunk_offset", "chunk_length", "batches")
@@ -81,16 +83,28 @@ class Producer(_message.Message):
     def __init__(self, id: _Optional[int] = ..., epoch: _Optional[int] = ..., first_sequence: _Optional[int] = ...) -> None: ...
 
 class ParquetFile(_message.Message):
-    __slots__ = ("parquet_id", "path", "size_bytes", "iceberg_data_file_id")
+    __slots__ = ("parquet_id", "path", "size_bytes", "iceberg_data_file_id", "record_count", "first_offset_delta", "last_offset_delta", "min_timestamp_ms", "max_timestamp_ms", "footer_bytes")
     PARQUET_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     ICEBERG_DATA_FILE_ID_FIELD_NUMBER: _ClassVar[int]
+    RECORD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_DELTA_FIELD_NUMBER: _ClassVar[int]
+    LAST_OFFSET_DELTA_FIELD_NUMBER: _ClassVar[int]
+    MIN_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    FOOTER_BYTES_FIELD_NUMBER: _ClassVar[int]
     parquet_id: bytes
     path: str
     size_bytes: int
     iceberg_data_file_id: str
-    def __init__(self, parquet_id: _Optional[bytes] = ..., path: _Optional[str] = ..., size_bytes: _Optional[int] = ..., iceberg_data_file_id: _Optional[str] = ...) -> None: ...
+    record_count: int
+    first_offset_delta: int
+    last_offset_delta: int
+    min_timestamp_ms: int
+    max_timestamp_ms: int
+    footer_bytes: int
+    def __init__(self, parquet_id: _Optional[bytes] = ..., path: _Optional[str] = ..., size_bytes: _Optional[int] = ..., iceberg_data_file_id: _Optional[str] = ..., record_count: _Optional[int] = ..., first_offset_delta: _Optional[int] = ..., last_offset_delta: _Optional[int] = ..., min_timestamp_ms: _Optional[int] = ..., max_timestamp_ms: _Optional[int] = ..., footer_bytes: _Optional[int] = ...) -> None: ...
 
 class ProducerSnapshot(_message.Message):
     __slots__ = ("version", "offset_end", "producers")
