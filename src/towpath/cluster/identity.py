@@ -9,8 +9,9 @@ from towpath.metadata.keys.cluster import INFO, ClusterInfo
 from towpath.metadata.store import ABSENT, MetadataStore, OutcomeUnknown, VersionConflict
 from towpath.runtime import Runtime
 
-FEATURE_LEVEL = 1
-"""The highest level of stored formats and protocols between brokers that this release knows."""
+FEATURE_LEVEL = 2
+"""The highest level of stored formats and protocols between brokers that this release knows: 2 has
+Parquet entries in the index."""
 
 ATTEMPTS = 10
 """Lost races and lost answers before the start gives up."""

@@ -135,7 +135,7 @@ async def _drop_some(store: MetadataStore, entries: Sequence[EntryRow]) -> None:
         else:
             return
     for entry in entries:
-        await _put_deref(store, entry)
+        await put_deref(store, entry)
         try:
             await store.delete(entry.row.key, expect=entry.row.version)
         except VersionConflict:
@@ -150,14 +150,15 @@ async def _bury(store: MetadataStore, entry: EntryRow) -> None:
     tombstone.file_type = TOMBSTONE
     tombstone.ClearField("wal")
     tombstone.ClearField("parquet")
-    await _put_deref(store, entry)
+    tombstone.ClearField("wal_bytes")
+    await put_deref(store, entry)
     try:
         await store.put(entry.row.key, tombstone.SerializeToString(), expect=entry.row.version)
     except VersionConflict:
         return
 
 
-async def _put_deref(store: MetadataStore, entry: EntryRow) -> None:
+async def put_deref(store: MetadataStore, entry: EntryRow) -> None:
     deref = _deref(entry)
     if deref is not None:
         await store.put(deref.key, deref.value)

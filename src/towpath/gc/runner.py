@@ -9,20 +9,22 @@ from typing import Protocol
 
 import structlog
 
+from towpath.cluster.leases import Leases
 from towpath.gc.deleted_topics import DeletedTopics
 from towpath.gc.entries import SaveProducers
-from towpath.gc.lease import Leases
 from towpath.gc.orphans import OrphanCollector
 from towpath.gc.retention import Retention
 from towpath.gc.settings import GcSettings
 from towpath.gc.summary import Summary
 from towpath.gc.wal import WalCollector
+from towpath.metadata.keys import ROOT
 from towpath.metadata.store import MetadataError, MetadataStore
 from towpath.objects.store import ObjectStore
 from towpath.observe.metrics import Metrics
 from towpath.runtime import Runtime
 from towpath.topics.interface import Topics
 
+LEASES_PREFIX = f"{ROOT}/gc/lease/"
 BUSY_PAUSE_MS = 200
 """The pause after a round that stopped at its limit."""
 
@@ -107,7 +109,7 @@ class GcRunner:
     async def run_round(self, job: Job) -> Summary | None:
         """One round if this broker holds the job's lease; None if it does not, or failed."""
         try:
-            if not await self._leases.hold(job.name):
+            if not await self._leases.hold(LEASES_PREFIX + job.name):
                 return None
             summary = await job.collector.run_once()
         except Exception as error:  # noqa: BLE001 - whatever breaks a round must not end the loop
@@ -127,6 +129,6 @@ class GcRunner:
 
     async def _let_others_try(self, job: Job) -> None:
         try:
-            await self._leases.release(job.name)
+            await self._leases.release(LEASES_PREFIX + job.name)
         except MetadataError:
             return  # The lease ends with the session, or this broker keeps it.

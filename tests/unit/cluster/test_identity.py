@@ -61,7 +61,7 @@ async def test_a_lost_answer_is_settled_by_looking(after: bool) -> None:
 async def test_a_newer_cluster_is_refused_with_advice() -> None:
     store = FaultyStore()
     await store.put(INFO, ClusterInfo("id", 1, FEATURE_LEVEL + 1).encode())
-    with pytest.raises(IncompatibleCluster, match=r"feature level 2.*run a newer release"):
+    with pytest.raises(IncompatibleCluster, match=r"feature level 3.*run a newer release"):
         await load_or_create(store, RUNTIME)
 
 

@@ -8,8 +8,8 @@ import random
 import pytest
 from tests.unit.gc.helpers_gc import SETTINGS, StoredTopics, World
 
-from towpath.gc.lease import LEASES_PREFIX, Leases
-from towpath.gc.runner import GcRunner, Job, standard_jobs
+from towpath.cluster.leases import Leases
+from towpath.gc.runner import LEASES_PREFIX, GcRunner, Job, standard_jobs
 from towpath.gc.summary import Summary
 from towpath.metadata.keys import topics
 from towpath.metadata.memory import MemoryStore

@@ -1,11 +1,10 @@
-"""Who collects: one broker per job, as long as it lives and succeeds.
+"""Who does a piece of work: one process, as long as it lives and does not give it back.
 
-The lease saves work and nothing else: every collector is correct when several run at once.
+A lease saves work and nothing else: whatever it guards is correct when several run at once.
 """
 
 from __future__ import annotations
 
-from towpath.metadata.keys import ROOT
 from towpath.metadata.store import (
     ABSENT,
     MetadataError,
@@ -16,36 +15,38 @@ from towpath.metadata.store import (
 )
 from towpath.runtime import Runtime
 
-LEASES_PREFIX = f"{ROOT}/gc/lease/"
 SESSION_TTL_MS = 30_000
 
 
 class Leases:
-    """This broker's leases, in one session of its own."""
+    """This process's leases on keys, in one session of its own."""
 
-    def __init__(self, store: MetadataStore, runtime: Runtime) -> None:
+    def __init__(
+        self, store: MetadataStore, runtime: Runtime, ttl_ms: int = SESSION_TTL_MS
+    ) -> None:
         self._store = store
         self._token = str(runtime.uuid4()).encode()
+        self._ttl_ms = ttl_ms
         self._session: Session | None = None
 
-    async def hold(self, job: str) -> bool:
-        """Take the job's lease, or keep it; False if another broker has it."""
-        found = await self._store.get(_key(job))
+    async def hold(self, key: str) -> bool:
+        """Take the lease, or keep it; False if another process has it."""
+        found = await self._store.get(key)
         if found is not None:
             return found.value == self._token
         session = await self._live_session()
         try:
-            await self._store.put(_key(job), self._token, expect=ABSENT, session=session)
+            await self._store.put(key, self._token, expect=ABSENT, session=session)
         except (SessionExpired, VersionConflict):
             return False
         return True
 
-    async def release(self, job: str) -> None:
-        """Let another broker try; nothing happens if the lease is not ours."""
-        found = await self._store.get(_key(job))
+    async def release(self, key: str) -> None:
+        """Let another process try; nothing happens if the lease is not ours."""
+        found = await self._store.get(key)
         if found is not None and found.value == self._token:
             try:
-                await self._store.delete(_key(job), expect=found.version)
+                await self._store.delete(key, expect=found.version)
             except VersionConflict:
                 return
 
@@ -60,9 +61,5 @@ class Leases:
 
     async def _live_session(self) -> Session:
         if self._session is None or self._session.expired:
-            self._session = await self._store.open_session(SESSION_TTL_MS)
+            self._session = await self._store.open_session(self._ttl_ms)
         return self._session
-
-
-def _key(job: str) -> str:
-    return f"{LEASES_PREFIX}{job}"
