@@ -22,6 +22,7 @@ from towpath.metadata.memory import MemoryStore
 from towpath.metadata.sqlite.store import SqliteStore
 from towpath.metadata.store import MetadataStore
 from towpath.objects.open import open_object_store
+from towpath.objects.store import ObjectStore, ObjectStoreError
 from towpath.observe.health import Health
 from towpath.observe.http import HttpServer
 from towpath.observe.metrics import Metrics
@@ -33,6 +34,9 @@ from towpath.topics.effective import TopicDefaults
 
 OFFLOAD_THREADS = 2
 """Threads for work that releases the GIL; more than the cores would only queue."""
+
+PROBE_TIMEOUT_S = 20.0
+"""How long a service may take to show at the start that it works."""
 
 
 class Broker:
@@ -70,8 +74,7 @@ class Broker:
         runtime = self._runtime(stack)
         store = await self._open_metadata(runtime, metrics)
         stack.push_async_callback(store.close)
-        objects = open_object_store(settings.objects_url, runtime, metrics)
-        stack.push_async_callback(objects.close)
+        objects = await self._open_objects(stack, runtime, metrics)
         info = await identity.load_or_create(store, runtime)
 
         health = Health({"metadata": store.probe, "objects": objects.probe}, runtime.clock)
@@ -117,6 +120,19 @@ class Broker:
         store = MemoryStore(runtime) if path is None else await SqliteStore.open(path, runtime)
         return MeasuredStore(store, metrics)
 
+    async def _open_objects(
+        self, stack: AsyncExitStack, runtime: Runtime, metrics: Metrics
+    ) -> ObjectStore:
+        """The object store. A service is tried first: whoever names a wrong one is told at once."""
+        settings = self._settings
+        objects = open_object_store(
+            settings.objects_url, runtime, metrics, settings.objects_options
+        )
+        stack.push_async_callback(objects.close)
+        if settings.objects_path() is None:
+            await try_store(objects, settings.objects_url)
+        return objects
+
     def _record(self, runtime: Runtime, http_url: str) -> BrokerRecord:
         host, port = self.kafka_address
         return BrokerRecord(
@@ -129,6 +145,18 @@ class Broker:
             rack=self._settings.rack,
             http_url=http_url,
         )
+
+
+async def try_store(objects: ObjectStore, url: str) -> None:
+    """Write, read and delete an object; ObjectStoreError names the store and says what is wrong."""
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            await objects.probe()
+    except TimeoutError:
+        reason = f"no answer within {PROBE_TIMEOUT_S:g} s"
+        raise ObjectStoreError(f"the object store {url} cannot be used: {reason}") from None
+    except ObjectStoreError as error:
+        raise ObjectStoreError(f"the object store {url} cannot be used: {error}") from error
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -175,6 +203,10 @@ def topic_defaults(settings: Settings) -> TopicDefaults:
         retention_bytes=settings.log_retention_bytes,
         max_message_bytes=settings.message_max_bytes,
         cleanup_policy=settings.log_cleanup_policy,
+        delete_retention_ms=settings.log_cleaner_delete_retention_ms,
+        min_compaction_lag_ms=settings.log_cleaner_min_compaction_lag_ms,
+        max_compaction_lag_ms=settings.log_cleaner_max_compaction_lag_ms,
+        min_cleanable_dirty_ratio=settings.log_cleaner_min_cleanable_ratio,
         message_timestamp_type=settings.log_message_timestamp_type,
         message_timestamp_before_max_ms=settings.log_message_timestamp_before_max_ms,
         message_timestamp_after_max_ms=settings.log_message_timestamp_after_max_ms,
@@ -193,6 +225,7 @@ def log_settings(settings: Settings, index: int) -> ObjectLogSettings:
         max_inflight_flushes=settings.max_inflight_flushes,
         flush_max_objects_per_second=settings.flush_max_objects_per_second,
         range_cache_bytes=settings.range_cache_bytes,
+        parquet_cache_bytes=settings.parquet_cache_bytes,
         index_cache_bytes=settings.index_cache_bytes,
         wal_orphan_ttl_ms=settings.wal_orphan_ttl_ms,
         producer_expiry_ms=settings.producer_id_expiration_ms,

@@ -15,7 +15,16 @@ from pydantic import ValidationError
 
 from towpath.config import yaml_file
 from towpath.config.errors import ConfigError
-from towpath.config.names import ENV_PREFIX, NOT_SETTINGS, normalise, spelling, suggestion
+from towpath.config.names import (
+    ENV_PREFIX,
+    NOT_SETTINGS,
+    is_mapping,
+    normalise,
+    property_of,
+    spelling,
+    suggestion,
+)
+from towpath.config.secrets import HIDDEN, shown_value
 from towpath.config.settings import Settings
 
 if TYPE_CHECKING:
@@ -93,7 +102,7 @@ def _from_environ(environ: Mapping[str, str]) -> tuple[list[Given], list[str]]:
 def _resolve(layer: list[Given]) -> dict[str, tuple[object, str]]:
     """One layer's values under their settings' own names."""
     chosen: dict[str, tuple[int, Given, object]] = {}
-    for given in layer:
+    for given in _gathered(layer):
         known = spelling(given.name)
         if known is None:
             raise ConfigError(
@@ -114,6 +123,22 @@ def _resolve(layer: list[Given]) -> dict[str, tuple[object, str]]:
     }
 
 
+def _gathered(layer: list[Given]) -> list[Given]:
+    """The layer with what is written as `setting.name` put together to one mapping per setting."""
+    whole: list[Given] = []
+    parts: dict[str, dict[str, object]] = {}
+    origins: dict[str, str] = {}
+    for given in layer:
+        found = property_of(given.name)
+        if found is None:
+            whole.append(given)
+            continue
+        setting, name = found
+        parts.setdefault(setting, {})[name] = given.value
+        origins.setdefault(setting, given.origin)
+    return whole + [Given(setting, parts[setting], origins[setting]) for setting in parts]
+
+
 def _place(given: Given) -> str:
     """The origin without the name, which the message has said already."""
     return given.origin.removesuffix(f": {given.name}")
@@ -127,4 +152,5 @@ def _explain(error: ErrorDetails, values: Mapping[str, object], origins: Mapping
     name = str(error["loc"][0])
     if name not in values:
         return f"{name}: {message}"
-    return f"{name} = {values[name]} ({origins[name]}): {message}"
+    shown = HIDDEN if is_mapping(name) else shown_value(values[name])
+    return f"{name} = {shown} ({origins[name]}): {message}"

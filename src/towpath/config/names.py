@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import get_origin
 
 from towpath.config.settings import Settings
 
@@ -59,6 +60,9 @@ def _times(factor: int) -> Callable[[object], object]:
 ALIASES: dict[str, Spelling] = {
     "wal_orphan_ttl": Spelling("wal_orphan_ttl_ms"),
     "wal_gc_grace": Spelling("wal_gc_grace_ms"),
+    "compaction_interval": Spelling("compaction_interval_ms"),
+    "compaction_target_file_bytes": Spelling("compaction_target_file_size_bytes"),
+    "iceberg_partitioning": Spelling("table_iceberg_partitioning"),
     "linger": Spelling("linger_ms"),
     "wal_linger_ms": Spelling("linger_ms"),
     "wal_max_buffer_bytes": Spelling("max_buffer_bytes"),
@@ -86,6 +90,24 @@ def spelling(name: str) -> Spelling | None:
     if plain in Settings.model_fields:
         return Spelling(plain)
     return ALIASES.get(plain)
+
+
+def property_of(name: str) -> tuple[str, str] | None:
+    """The two parts of `setting.name`, where the setting holds other software's settings and `name`
+    is one of them as that software spells it; None for other names."""
+    if spelling(name) is not None:
+        return None
+    parts = name.split(".")
+    for count in range(1, len(parts)):
+        known = spelling(".".join(parts[:count]))
+        if known is not None and is_mapping(known.setting):
+            return known.setting, ".".join(parts[count:])
+    return None
+
+
+def is_mapping(setting: str) -> bool:
+    """Whether the setting holds other software's settings by name."""
+    return get_origin(Settings.model_fields[setting].annotation) is dict
 
 
 def suggestion(name: str) -> str:

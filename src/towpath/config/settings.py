@@ -24,6 +24,8 @@ from pydantic import (
 )
 
 from towpath.config import kafka_names
+from towpath.config.lakehouse import LakehouseSettings
+from towpath.config.properties import Properties
 from towpath.config.units import DurationMs, SizeBytes
 
 INT32_MAX = 2**31 - 1
@@ -72,10 +74,23 @@ def _check_scheme(url: str, schemes: tuple[str, ...]) -> str:
     return url
 
 
-class Settings(BaseModel):
+def _check_bucket(url: str) -> str:
+    """The URL of a service says where the objects are, and nothing else."""
+    parts = urlsplit(url)
+    if parts.scheme in LOCAL_OBJECT_SCHEMES:
+        return url
+    if not parts.netloc or parts.query or parts.fragment or set("@:") & set(parts.netloc):
+        wanted = f"{parts.scheme}://BUCKET/PREFIX"
+        raise ValueError(f"must be like {wanted}; anything else goes into objects_options")
+    return url
+
+
+class BrokerSettings(BaseModel):
     """The settings of one broker process, or of the N that `towpath up --brokers N` runs."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True
+    )
 
     # Where things are
 
@@ -88,8 +103,14 @@ class Settings(BaseModel):
     )
     objects_url: str = Field(
         default_factory=lambda given: f"file://{given['data_dir']}/objects",
-        description="Object store: file:///PATH, memory://, s3://, gcs:// or azblob://; "
-        "default: files in data_dir",
+        description="Object store: file:///PATH, memory://, s3://BUCKET/PREFIX, gcs:// or "
+        "azblob://; default: files in data_dir",
+    )
+    objects_options: Properties = Field(
+        default_factory=dict,
+        repr=False,
+        description="Options of s3, gcs or azblob, by OpenDAL's names (endpoint, region, "
+        "access_key_id, ...); without credentials those of the environment or the role are used",
     )
     cluster_prefix: str = Field(
         default="towpath",
@@ -201,6 +222,18 @@ class Settings(BaseModel):
     log_cleanup_policy: Literal["delete", "compact", "compact,delete", "delete,compact"] = Field(
         default="delete", description="Default cleanup.policy of topics"
     )
+    log_cleaner_delete_retention_ms: DurationMs = Field(
+        default=86_400_000, ge=0, le=INT64_MAX, description="Default delete.retention.ms of topics"
+    )
+    log_cleaner_min_compaction_lag_ms: DurationMs = Field(
+        default=0, ge=0, le=INT64_MAX, description="Default min.compaction.lag.ms of topics"
+    )
+    log_cleaner_max_compaction_lag_ms: DurationMs = Field(
+        default=INT64_MAX, ge=1, le=INT64_MAX, description="Default max.compaction.lag.ms of topics"
+    )
+    log_cleaner_min_cleanable_ratio: float = Field(
+        default=0.5, ge=0, le=1, description="Default min.cleanable.dirty.ratio of topics"
+    )
     log_message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = Field(
         default="CreateTime", description="Default message.timestamp.type of topics"
     )
@@ -248,6 +281,9 @@ class Settings(BaseModel):
         description="Memory for record batches written (on cloud also read) lately; "
         "auto: 32 MiB on files, which the kernel caches, 128 MiB on cloud",
     )
+    parquet_cache_bytes: SizeBytes = Field(
+        default=67_108_864, ge=0, description="Memory for record batches made of Parquet files"
+    )
     index_cache_bytes: SizeBytes = Field(
         default=16_777_216, ge=0, description="Memory for offset-index entries"
     )
@@ -281,8 +317,6 @@ class Settings(BaseModel):
         default="console", description="Log lines for people or one JSON object per line"
     )
 
-    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
-
     @field_validator("metadata_url")
     @classmethod
     def _check_metadata_url(cls, url: str) -> str:
@@ -291,7 +325,7 @@ class Settings(BaseModel):
     @field_validator("objects_url")
     @classmethod
     def _check_objects_url(cls, url: str) -> str:
-        return _check_scheme(url, OBJECT_SCHEMES)
+        return _check_bucket(_check_scheme(url, OBJECT_SCHEMES))
 
     @field_validator("linger_ms", "range_cache_bytes", mode="before")
     @classmethod
@@ -323,9 +357,17 @@ class Settings(BaseModel):
             raise ValueError("metadata_url memory:// serves one broker only; set brokers to 1")
         if last and self.objects_url.startswith("memory:"):
             raise ValueError("objects_url memory:// serves one broker only; set brokers to 1")
+        if self.objects_options and urlsplit(self.objects_url).scheme in LOCAL_OBJECT_SCHEMES:
+            raise ValueError("objects_options are for objects_url s3://, gcs:// or azblob:// only")
         if self.flush_max_bytes > self.max_buffer_bytes:
             raise ValueError("flush_max_bytes must not be larger than max_buffer_bytes")
         return self
+
+
+class Settings(LakehouseSettings, BrokerSettings):
+    """Every setting of every process of a cluster, and where its value came from."""
+
+    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def origin(self, name: str) -> str:
         """Where the value came from: `default`, a flag, an environment variable or a file."""

@@ -124,3 +124,21 @@ class Metrics:
         self.gc_failures = Counter(
             "towpath_gc_failures", "Collector rounds that failed", ("collector",), registry=r
         )
+        # Pipeline
+        self.compaction_failures = Counter(
+            "towpath_compaction_failures",
+            "Rounds or topics of the pipeline that failed",
+            registry=r,
+        )
+        self.compacted_records = Counter(
+            "towpath_compacted_records", "Records brought into tables", ("topic",), registry=r
+        )
+        self.compacted_bytes = Counter(
+            "towpath_compacted_bytes", "WAL bytes brought into tables", ("topic",), registry=r
+        )
+        self.compaction_backlog_bytes = Gauge(
+            "towpath_compaction_backlog_bytes", "WAL bytes that are not in tables yet", registry=r
+        )
+        self.compaction_backlog_files = Gauge(
+            "towpath_compaction_backlog_files", "Replaced data files not deleted yet", registry=r
+        )

@@ -137,21 +137,21 @@ _ROWS = (
         "unclean.leader.election.enable", _BOOL, "false",
         "Whether a replica that lags may become leader.", "unclean.leader.election.enable",
     ),
-    _inert(
+    Setting(
         "delete.retention.ms", _LONG, "86400000",
         "How long a compacted topic keeps the markers of deleted keys.",
         "log.cleaner.delete.retention.ms", Between(0),
     ),
-    _inert(
+    Setting(
         "min.compaction.lag.ms", _LONG, "0", "How long a record stays uncompacted at least.",
         "log.cleaner.min.compaction.lag.ms", Between(0),
     ),
-    _inert(
+    Setting(
         "max.compaction.lag.ms", _LONG, str(LONG_MAX),
         "How long a record may stay uncompacted.",
         "log.cleaner.max.compaction.lag.ms", Between(1),
     ),
-    _inert(
+    Setting(
         "min.cleanable.dirty.ratio", _DOUBLE, "0.5",
         "The share of uncompacted records at which compaction starts.",
         "log.cleaner.min.cleanable.ratio", Between(0, 1),

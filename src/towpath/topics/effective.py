@@ -35,6 +35,10 @@ class TopicDefaults:
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_after_max_ms: int = 3_600_000
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LONG_MAX
+    min_cleanable_dirty_ratio: float = 0.5
 
     def __post_init__(self) -> None:
         """Raise InvalidConfig for a default that no topic could have."""
@@ -53,6 +57,10 @@ class TopicDefaults:
             "message.timestamp.type": self.message_timestamp_type,
             "message.timestamp.before.max.ms": str(self.message_timestamp_before_max_ms),
             "message.timestamp.after.max.ms": str(self.message_timestamp_after_max_ms),
+            "delete.retention.ms": str(self.delete_retention_ms),
+            "min.compaction.lag.ms": str(self.min_compaction_lag_ms),
+            "max.compaction.lag.ms": str(self.max_compaction_lag_ms),
+            "min.cleanable.dirty.ratio": str(self.min_cleanable_dirty_ratio),
         }
 
     def broker_configs(self) -> dict[str, str]:
@@ -101,6 +109,10 @@ def settings_of(overrides: Mapping[str, str], defaults: TopicDefaults) -> TopicS
         delete="delete" in policies,
         timestamp_before_max_ms=_integer(values["message.timestamp.before.max.ms"]),
         timestamp_after_max_ms=_integer(values["message.timestamp.after.max.ms"]),
+        delete_retention_ms=_integer(values["delete.retention.ms"]),
+        min_compaction_lag_ms=_integer(values["min.compaction.lag.ms"]),
+        max_compaction_lag_ms=_integer(values["max.compaction.lag.ms"]),
+        min_cleanable_dirty_ratio=_number(values["min.cleanable.dirty.ratio"]),
     )
 
 
@@ -117,6 +129,11 @@ def _value(setting: Setting, overrides: Mapping[str, str], fallback: str) -> Val
 def _integer(value: Value) -> int:
     assert isinstance(value, int)
     return value
+
+
+def _number(value: Value) -> float:
+    assert isinstance(value, int | float)
+    return float(value)
 
 
 def describe(overrides: Mapping[str, str], broker_configs: Mapping[str, str]) -> list[ConfigEntry]:

@@ -24,6 +24,11 @@ class TopicSettings:
     delete: bool
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
+    delete_retention_ms: int = 86_400_000
+    """How long a compacted topic keeps the markers of deleted keys after it was cleaned."""
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = 2**63 - 1
+    min_cleanable_dirty_ratio: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Topics' tables in an Iceberg catalog, through pyiceberg."""

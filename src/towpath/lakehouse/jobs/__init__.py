@@ -1,0 +1,1 @@
+"""The jobs: pure functions of a plan row, executed by a runner."""

@@ -1,0 +1,1 @@
+"""What executes jobs: Spark on a classic session, or over Spark Connect."""
