@@ -10,6 +10,7 @@ from pathlib import Path
 from towpath.cli.command_name import command_name
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_DATA_DIR = Path("towpath-data")
 
 Address = tuple[str, int]
 
@@ -21,6 +22,8 @@ class Ready:
     kafka: tuple[Address, ...]
     http: Address
     data_dir: Path
+    tables: bool = False
+    """Whether topics become tables."""
 
 
 def show(ready: Ready) -> None:
@@ -50,10 +53,19 @@ def banner_lines(ready: Ready, command: str) -> list[tuple[str, str]]:
         ("", ""),
         ("write", f"echo 'hello' | {_quote(command)} produce greetings{flag}"),
         ("read", f"{_quote(command)} consume greetings --from earliest --count 1{flag}"),
+        *_table_lines(ready, command),
         ("kcat", f"echo 'hello' | kcat -P -b {first} -t greetings"),
         ("", f"kcat -C -b {first} -t greetings -o beginning -c 1"),
         ("", ""),
     ]
+
+
+def _table_lines(ready: Ready, command: str) -> list[tuple[str, str]]:
+    if not ready.tables:
+        return []
+    place = ready.data_dir
+    flag = "" if place == DEFAULT_DATA_DIR.absolute() else f" --data-dir {shlex.quote(str(place))}"
+    return [("table", f"{_quote(command)} tables describe greetings{flag}")]
 
 
 def _join(address: Address) -> str:

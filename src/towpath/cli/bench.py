@@ -1,9 +1,11 @@
-"""`towpath bench`: this broker beside Apache Kafka and the machine's limits, from a checkout."""
+"""`towpath bench`: this broker, or its data pipeline, beside what others use; from a checkout."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,18 +16,32 @@ from towpath.cli.errors import CliError
 HELP = """Measure this broker, Apache Kafka and the machine's limits in one run.
 
 \b
-A C client on librdkafka does the measuring; as root it is prepared by itself. Leave the machine
-alone meanwhile. --quick takes under two minutes and gives a first look, no more. Examples:
+SUITE is `broker`, or `compact`: the pipeline that turns topics into tables, beside Spark's Kafka
+source and Iceberg's writer. A C client on librdkafka does the measuring; as root it is prepared by
+itself. Leave the machine alone meanwhile. --quick takes a few minutes and gives a first look, no
+more. Examples:
   towpath bench
   towpath bench --quick
   towpath bench --only latency-1000,unbatched --runs 5
   towpath bench --list
+  towpath bench compact --only lag,commit
 """
 
 
+class Suite(Enum):
+    """What can be measured."""
+
+    BROKER = "broker"
+    COMPACT = "compact"
+
+
 def bench(
+    suite: Annotated[
+        Suite | None, typer.Argument(metavar="[SUITE]", help="broker (the default) or compact.")
+    ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="One short run of everything, under two minutes.")
+        bool,
+        typer.Option("--quick", help="One short run: two minutes, those of compact under five."),
     ] = False,
     only: Annotated[
         list[str] | None,
@@ -48,6 +64,7 @@ def bench(
     """Run the benchmark of the checkout; its exit code."""
     root = checkout()
     command = [sys.executable, "-m", "bench"]
+    command += [suite.value] if suite is not None else []
     command += ["--quick"] * quick + ["--list"] * list_rows
     for names in only or []:
         command += ["--only", names]
@@ -56,11 +73,20 @@ def bench(
     if output is not None:
         command += ["--output", str(output.absolute())]
     process = subprocess.Popen(command, cwd=root)
+    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    try:
+        return _wait(process)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Its exit code, however often Ctrl-C is pressed: it stops its brokers first."""
     while True:
         try:
             return process.wait()
         except KeyboardInterrupt:
-            # The terminal has told the benchmark too; it stops its brokers first.
+            # The terminal has told the benchmark too.
             continue
 
 

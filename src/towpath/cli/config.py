@@ -50,6 +50,8 @@ def show(
 
 def _cell(value: object) -> str:
     """A value as it would be written in the file."""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={found}" for name, found in value.items())
     if value is None:
         return "-"
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -57,11 +59,14 @@ def _cell(value: object) -> str:
 
 def _rows(settings: Settings) -> list[dict[str, object]]:
     from towpath.config import Settings
+    from towpath.config.secrets import shown_properties
 
     rows: list[dict[str, object]] = []
     for name, field in Settings.model_fields.items():
         value = getattr(settings, name)
         shown = str(value) if isinstance(value, Path) else value
+        if isinstance(value, dict):
+            shown = shown_properties(value)
         rows.append(
             {
                 "setting": name,

@@ -10,7 +10,19 @@ import typer
 from typer.exceptions import TyperException
 
 from towpath import __version__
-from towpath.cli import bench, broker, config, consume, produce, soak, test, topics, up
+from towpath.cli import (
+    bench,
+    broker,
+    compactor,
+    config,
+    consume,
+    produce,
+    soak,
+    tables,
+    test,
+    topics,
+    up,
+)
 from towpath.cli.command_name import command_name
 from towpath.cli.errors import USAGE, CliError, complain
 
@@ -50,7 +62,9 @@ def _root(
 
 app.command("up", help=up.HELP)(up.up)
 app.command("broker", help=broker.HELP)(broker.broker)
+app.command("compactor", help=compactor.HELP)(compactor.compactor)
 app.add_typer(topics.app, name="topics")
+app.add_typer(tables.app, name="tables")
 app.command("produce", help=produce.HELP)(produce.produce)
 app.command("consume", help=consume.HELP)(consume.consume)
 app.add_typer(config.app, name="config")

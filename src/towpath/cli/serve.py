@@ -15,6 +15,7 @@ from towpath.cli.errors import FAILED, CliError, complain
 
 if TYPE_CHECKING:
     from towpath.broker import Broker
+    from towpath.cli.companion import Companion
     from towpath.config import Settings
 
 SIGNAL_EXIT_BASE = 128
@@ -36,7 +37,7 @@ class StopRequest:
     """The wish to stop, by signal or otherwise. A second signal ends the process at once."""
 
     def __init__(self) -> None:
-        self._asked = asyncio.Event()
+        self.asked = asyncio.Event()
 
     def install(self) -> None:
         """Take over SIGINT and SIGTERM of the running loop."""
@@ -45,9 +46,9 @@ class StopRequest:
             loop.add_signal_handler(number, self._on_signal, number)
 
     def _on_signal(self, number: signal.Signals) -> None:
-        if self._asked.is_set():
+        if self.asked.is_set():
             os._exit(SIGNAL_EXIT_BASE + number)
-        self._asked.set()
+        self.asked.set()
 
     def watch_supervisor(self) -> None:
         """Stop when stdin ends: the supervisor holds its other end, and is gone then."""
@@ -55,19 +56,25 @@ class StopRequest:
         def on_readable() -> None:
             if not os.read(STDIN_FD, STDIN_CHUNK_BYTES):
                 asyncio.get_running_loop().remove_reader(STDIN_FD)
-                self._asked.set()
+                self.asked.set()
 
         asyncio.get_running_loop().add_reader(STDIN_FD, on_readable)
 
     async def wait(self) -> None:
         """Return when a stop was asked for."""
-        await self._asked.wait()
+        await self.asked.wait()
 
 
 def run(
-    settings: Settings, index: int, announce: Callable[[Broker], None], *, supervised: bool = False
+    settings: Settings,
+    index: int,
+    announce: Callable[[Broker], None],
+    *,
+    supervised: bool = False,
+    companion: Companion | None = None,
 ) -> int:
-    """Run broker `index` to its end: the exit code. `announce` is called when it serves."""
+    """Run broker `index` to its end: the exit code. `announce` is called when it serves, and then
+    the companion is started."""
     import uvloop
 
     from towpath.observe import logging
@@ -75,11 +82,15 @@ def run(
     logging.configure(settings.log_level, settings.log_format)
     _give_memory_back()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(settings, index, announce, supervised=supervised))
+        return runner.run(_serve(settings, index, announce, supervised, companion))
 
 
 async def _serve(
-    settings: Settings, index: int, announce: Callable[[Broker], None], *, supervised: bool
+    settings: Settings,
+    index: int,
+    announce: Callable[[Broker], None],
+    supervised: bool,
+    companion: Companion | None,
 ) -> int:
     stop = StopRequest()
     stop.install()
@@ -88,7 +99,11 @@ async def _serve(
     broker = await _start(settings, index)
     _spare_the_garbage_collector()
     announce(broker)
+    if companion is not None:
+        companion.start()
     failure = await _until_stop_or_failure(broker, stop)
+    if companion is not None:
+        await companion.stop()
     await _stop(broker, settings.shutdown_timeout_ms)
     if failure is not None:
         raise CliError(f"the broker failed: {failure}")

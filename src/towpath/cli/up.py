@@ -54,19 +54,23 @@ def up(
     }
     settings = load(config, assignments or [], named)
     preflight.check(settings, range(settings.brokers))
+    flags = [f"{name}={value}" for name, value in named.items() if value is not None]
+    flags += assignments or []
     if settings.brokers == 1:
-        return _run_here(settings)
+        return _run_here(settings, config, flags)
     from towpath.cli import supervisor
 
-    flags = [f"{name}={value}" for name, value in named.items() if value is not None]
-    return supervisor.run(settings, config, [*flags, *(assignments or [])])
+    return supervisor.run(settings, config, flags)
 
 
-def _run_here(settings: Settings) -> int:
+def _run_here(settings: Settings, config: Path | None, flags: list[str]) -> int:
     from towpath.cli import banner, serve
+    from towpath.cli.companion import Companion
+
+    companion = Companion(settings, config, flags)
 
     def announce(broker: Broker) -> None:
-        ready = banner.Ready((broker.kafka_address,), broker.http_address, settings.data_dir)
-        banner.show(ready)
+        addresses, http = (broker.kafka_address,), broker.http_address
+        banner.show(banner.Ready(addresses, http, settings.data_dir, companion.makes_tables))
 
-    return serve.run(settings, 0, announce)
+    return serve.run(settings, 0, announce, companion=companion)

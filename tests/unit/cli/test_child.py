@@ -1,4 +1,4 @@
-"""Children of the supervisor: readiness, restarts, giving up, and clean stops."""
+"""Child processes: readiness, restarts, giving up, and clean stops."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from towpath.cli import supervisor
-from towpath.cli.supervisor import Child, GivenUp
+from towpath.cli import child as child_module
+from towpath.cli.child import Child, GivenUp
 
-READY = """print('{"kafka": ["127.0.0.1", 1], "http": ["127.0.0.1", 2]}', flush=True)"""
+READY = (
+    """print('{"ready": true, "kafka": ["127.0.0.1", 1], "http": ["127.0.0.1", 2]}', flush=True)"""
+)
 WAIT = "import sys; sys.stdin.read()"
 
 
@@ -23,7 +25,7 @@ def child(*statements: str) -> Child:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "BACKOFF_FIRST_SECONDS", 0.001)
+    monkeypatch.setattr(child_module, "BACKOFF_FIRST_SECONDS", 0.001)
 
 
 async def test_a_child_tells_its_addresses_and_stops(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,7 +56,7 @@ async def test_a_child_that_dies_is_started_again(
     )
     complaints: list[str] = []
     second_life = asyncio.Event()
-    monkeypatch.setattr(supervisor, "complain", complaints.append)
+    monkeypatch.setattr(child_module, "complain", complaints.append)
     monkeypatch.setattr(running, "_print", lambda _: second_life.set())
     life = asyncio.create_task(running.keep_running())
     await second_life.wait()
@@ -69,17 +71,17 @@ async def test_a_child_that_never_was_ready_is_given_up() -> None:
 
 
 async def test_failures_in_a_row_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "RESTARTS_MAX", 1)
+    monkeypatch.setattr(child_module, "RESTARTS_MAX", 1)
     with pytest.raises(GivenUp, match="failed 2 times in a row"):
         await child(READY).keep_running()
 
 
 async def test_a_stop_during_the_pause_before_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "BACKOFF_FIRST_SECONDS", 3600.0)
-    monkeypatch.setattr(supervisor, "BACKOFF_MAX_SECONDS", 3600.0)
+    monkeypatch.setattr(child_module, "BACKOFF_FIRST_SECONDS", 3600.0)
+    monkeypatch.setattr(child_module, "BACKOFF_MAX_SECONDS", 3600.0)
     running = child(READY)
     paused = asyncio.Event()
-    monkeypatch.setattr(supervisor, "complain", lambda _: paused.set())
+    monkeypatch.setattr(child_module, "complain", lambda _: paused.set())
     life = asyncio.create_task(running.keep_running())
     await paused.wait()
     running.stop()

@@ -1,0 +1,41 @@
+"""Reading SQLite files that others may be opening and closing."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from towpath.cli.errors import CliError
+from towpath.cli.read_only_sqlite import read_sqlite
+
+
+def test_a_database_that_is_opened_meanwhile_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "some.sqlite"
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("PRAGMA journal_mode = WAL")
+    writer.execute("CREATE TABLE t (a)")
+    writer.close()
+    seen = []
+
+    def work(connection: sqlite3.Connection) -> int:
+        (count,) = connection.execute("SELECT count(*) FROM t").fetchone()
+        seen.append(count)
+        if len(seen) == 1:
+            again = sqlite3.connect(path, isolation_level=None)
+            again.execute("INSERT INTO t VALUES (1)")
+            opened.append(again)
+        return int(count)
+
+    opened: list[sqlite3.Connection] = []
+    assert read_sqlite(path, work) == 1
+    assert seen == [0, 1]
+    opened[0].close()
+
+
+def test_a_database_that_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "some.sqlite"
+    path.write_bytes(b"not a database " * 100)
+    with pytest.raises(CliError, match="file is not a database"):
+        read_sqlite(path, lambda c: c.execute("SELECT 1 FROM t").fetchone())
