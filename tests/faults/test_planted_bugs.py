@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 from tests.faults.simulation.find_planted import first_failing_seed
-from tests.faults.simulation.planted import BUGS, planted
+from tests.faults.simulation.planted import BROKER_BUGS, planted
 from tests.faults.simulation.simulation import simulate
 
 FOUND_BY_SEED = {
@@ -35,7 +35,7 @@ FOUND_BY_SEED = {
 
 
 def test_every_bug_has_a_seed() -> None:
-    assert FOUND_BY_SEED.keys() == BUGS.keys()
+    assert FOUND_BY_SEED.keys() == BROKER_BUGS.keys()
 
 
 @pytest.mark.parametrize("bug", sorted(FOUND_BY_SEED))

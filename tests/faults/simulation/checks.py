@@ -25,6 +25,7 @@ from towpath.metadata.keys import streams, topics, wal
 PROGRESS_S = 5.0
 """Within this time a fresh client gets what it asks for, once nothing fails any more."""
 LONG_POLL_MS = 20_000
+WAL_SUFFIX = ".wo"
 
 MakeProducer = Callable[[Broker], PlainProducer]
 """A new producer that talks to this broker."""
@@ -177,15 +178,18 @@ def _check_order(
 def check_nothing_left(
     state: SharedState, objects: SharedObjects, ledger: Ledger, journal: Journal
 ) -> None:
-    """Every object has an owner, and the collectors' own notes are gone."""
-    paths, referenced = objects.paths(), ledger.referenced_paths()
+    """Every WAL object has an owner, and the collectors' own notes are gone."""
+    paths = {path for path in objects.paths() if path.endswith(WAL_SUFFIX)}
+    referenced = {path for path in ledger.referenced_paths() if path.endswith(WAL_SUFFIX)}
     journal.expect(paths >= referenced, f"objects are missing: {sorted(referenced - paths)}")
     journal.expect(paths <= referenced, f"objects without an owner: {sorted(paths - referenced)}")
     for prefix in (wal.STAGING_PREFIX, wal.GC_PREFIX, topics.DELETED_PREFIX):
         left = state.keys_under(prefix)
         journal.expect(not left, f"left behind: {left}")
     # A stream that let its chunk go waits for the other streams of the object.
-    named = {path.rpartition("/")[2].removesuffix(".wo").replace("-", "") for path in referenced}
+    named = {
+        path.rpartition("/")[2].removesuffix(WAL_SUFFIX).replace("-", "") for path in referenced
+    }
     left = [key for key in state.keys_under(wal.DEREFS_PREFIX) if key.split("/")[-2] not in named]
     journal.expect(not left, f"derefs of deleted objects: {left}")
     records = len(state.keys_under(wal.OBJECTS_PREFIX))

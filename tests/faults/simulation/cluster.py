@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from tests.faults.simulation.chance import Chance
 from tests.faults.simulation.clock import SimClock
 from tests.faults.simulation.journal import Journal
-from tests.faults.simulation.loop import Node, SimLoop
+from tests.faults.simulation.loop import SimLoop
 from tests.faults.simulation.network import Network, SimConnection
 from tests.faults.simulation.objects import SharedObjects, SimObjects
+from tests.faults.simulation.processes import Process, Processes
 from tests.faults.simulation.rates import Rates
 from tests.faults.simulation.scenario import Scenario
 from tests.faults.simulation.state import SharedState
@@ -31,25 +32,21 @@ START_AGAIN_S = 0.3
 
 
 @dataclass(slots=True)
-class Broker:
+class Broker(Process):
     """One life of one broker process."""
 
-    broker_id: int
-    node: Node
-    clock: SimClock
-    store: SimStore
-    objects: SimObjects
     core: BrokerCore
+    metrics: Metrics
     accepting: bool = False
     stopping: bool = False
 
     @property
-    def name(self) -> str:
-        """The name of the process, the same in every life."""
-        return self.node.name
+    def broker_id(self) -> int:
+        """The number by which clients know it."""
+        return self.number
 
 
-class Cluster:
+class Cluster(Processes[Broker]):
     """All brokers over the shared stores."""
 
     def __init__(
@@ -62,21 +59,14 @@ class Cluster:
         objects: SharedObjects,
         network: Network,
     ) -> None:
-        self._loop = loop
+        super().__init__(loop, journal)
         self._scenario = scenario
         self._rates = rates
-        self._journal = journal
         self._state = state
         self._objects = objects
         self._network = network
-        self._lives = 0
-        self._resumes_at_s = 0.0
         self.world = Context()
         """The context of what belongs to no broker."""
-        self.brokers: dict[int, Broker] = {}
-        """The present life of each broker that was started."""
-        self._graveyard: list[Broker] = []
-        """Dead lives are kept: what they hold must not be collected while the run goes on."""
         self.on_step: Callable[[Broker, str], None] = lambda broker, step: None
         """Called at each step of a flush."""
         self.on_put: Callable[[Broker, str], None] = lambda broker, key: None
@@ -86,7 +76,7 @@ class Cluster:
 
     def start(self, broker_id: int) -> None:
         """Begin a new life of a broker; it accepts connections once it has joined."""
-        if broker_id in self.brokers and not self.brokers[broker_id].node.dead:
+        if broker_id in self.present and not self.present[broker_id].node.dead:
             return
         self._lives += 1
         name = f"broker-{broker_id}"
@@ -105,23 +95,29 @@ class Cluster:
             eager_watch=self._scenario.eager_watch,
         )
         objects = SimObjects(self._loop, node, self._objects, self._rates, chance.child("objects"))
-        core = self._core(broker_id, store, objects, runtime)
-        broker = Broker(broker_id, node, clock, store, objects, core)
+        metrics = Metrics()
+        core = self._core(broker_id, store, objects, runtime, metrics)
+        broker = Broker(broker_id, node, clock, store, objects, core, metrics)
         store.on_put = lambda key: self.on_put(broker, key)
-        self.brokers[broker_id] = broker
+        self.present[broker_id] = broker
         self._journal.note(f"start {name}")
         self._loop.create_task(self._boot(broker, runtime), context=node.context)
 
     def _core(
-        self, broker_id: int, store: SimStore, objects: SimObjects, runtime: Runtime
+        self,
+        broker_id: int,
+        store: SimStore,
+        objects: SimObjects,
+        runtime: Runtime,
+        metrics: Metrics,
     ) -> BrokerCore:
         return BrokerCore(
             store,
             objects,
             runtime,
-            Metrics(),
+            metrics,
             self._scenario.core_settings(broker_id),
-            lambda step: self.on_step(self.brokers[broker_id], step),
+            lambda step: self.on_step(self.present[broker_id], step),
         )
 
     async def _boot(self, broker: Broker, runtime: Runtime) -> None:
@@ -137,46 +133,21 @@ class Cluster:
             except (MetadataError, BrokerIdInUse) as error:
                 self._journal.note(f"start of {broker.name} failed: {error}")
                 await asyncio.sleep(START_AGAIN_S)
-                broker.core = self._core(broker.broker_id, broker.store, broker.objects, runtime)
+                broker.metrics = Metrics()
+                broker.core = self._core(
+                    broker.broker_id, broker.store, broker.objects, runtime, broker.metrics
+                )
             except Exception as error:  # noqa: BLE001 - a start must not fail in any other way
                 self._journal.fail(f"the start of {broker.name} broke: {error!r}")
                 return
         broker.accepting = True
         self._journal.note(f"ready {broker.name}")
 
-    def kill(self, broker: Broker) -> None:
-        """End a life at once: nothing of it runs again."""
-        if broker.node.dead:
-            return
-        self._journal.note(f"kill {broker.name}")
-        broker.node.dead = True
-        broker.accepting = False
-        broker.store.crash()
-        self._network.reset_all(broker.node)
-        self._graveyard.append(broker)
-
-    def pause(self, broker: Broker, seconds: float) -> None:
-        """Stop a process for a time; it does not notice."""
-        if broker.node.paused or broker.node.dead:
-            return
-        broker.node.paused = True
-        self.resume_later(broker, seconds)
-
-    def resume_later(self, broker: Broker, seconds: float) -> None:
-        """Let a process that is paused go on after a time."""
-        self._journal.note(f"pause {broker.name} for {seconds:.3f} s")
-        self._resumes_at_s = max(self._resumes_at_s, self._loop.time() + seconds)
-        self._loop.call_later(seconds, self.resume, broker)
-
-    def paused_for_s(self) -> float:
-        """How long it takes until every pause is over."""
-        return max(0.0, self._resumes_at_s - self._loop.time())
-
-    def resume(self, broker: Broker) -> None:
-        """Let a paused process go on."""
-        if broker.node.paused and not broker.node.dead:
-            self._journal.note(f"resume {broker.name}")
-            self._loop.resume(broker.node)
+    def kill(self, process: Broker) -> None:
+        if not process.node.dead:
+            super().kill(process)
+            process.accepting = False
+            self._network.reset_all(process.node)
 
     async def stop(self, broker: Broker) -> None:
         """Stop a broker gracefully and wait for it; a killed one is not waited for."""
@@ -201,10 +172,6 @@ class Cluster:
         stopped.set_result(None)
 
     # For clients and checks
-
-    def alive(self) -> list[Broker]:
-        """Brokers that exist, by id; they may be paused or still starting."""
-        return [broker for _, broker in sorted(self.brokers.items()) if not broker.node.dead]
 
     def connect(self, client: str, broker: Broker) -> SimConnection:
         """Connect a client; ConnectionRefusedError if nobody listens."""

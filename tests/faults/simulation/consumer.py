@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from crc32c import crc32c
 from tests.faults.simulation.chance import Chance
+from tests.faults.simulation.ledger import Content, content_of
 from tests.faults.simulation.observer import Mark, Observer
 from tests.faults.simulation.wire import Broken, Wire
 
@@ -61,11 +62,11 @@ def fetch_request(
     )
 
 
-def decode_records(data: Buffer | Sequence[Buffer] | None) -> list[tuple[int, bytes]]:
-    """Offset and value of every record, of batches whose checksums are right."""
+def decode_records(data: Buffer | Sequence[Buffer] | None) -> list[tuple[int, Content]]:
+    """Offset and content of every record, of batches whose checksums are right."""
     parts = [data] if isinstance(data, bytes | bytearray | memoryview) else data or []
     whole = b"".join(parts)
-    found: list[tuple[int, bytes]] = []
+    found: list[tuple[int, Content]] = []
     at = 0
     while at < len(whole):
         header = parse_header(whole, at)
@@ -73,8 +74,7 @@ def decode_records(data: Buffer | Sequence[Buffer] | None) -> list[tuple[int, by
         if crc32c(batch[ATTRIBUTES_AT:]) != header.crc:
             raise ValueError(f"the batch at offset {header.base_offset} is damaged")
         found.extend(
-            (header.base_offset + one.offset_delta, bytes(one.value or b""))
-            for one in iterate(batch)
+            (header.base_offset + one.offset_delta, content_of(one)) for one in iterate(batch)
         )
         at += header.size_bytes
     return found
@@ -83,10 +83,15 @@ def decode_records(data: Buffer | Sequence[Buffer] | None) -> list[tuple[int, by
 class Consumer:
     """Reads until it is told to stop; every answer is judged by the observer."""
 
-    def __init__(self, wire: Wire, observer: Observer, chance: Chance) -> None:
+    def __init__(
+        self, wire: Wire, observer: Observer, chance: Chance, *, rewinds: float = 0.0
+    ) -> None:
         self._wire = wire
         self._observer = observer
         self._chance = chance
+        self._rewinds = rewinds
+        """How often it goes back in a partition, to what may have been compacted meanwhile."""
+        self._rewinding = chance.child("rewinding")
         self._version = chance.pick(5, 11, 12, 16)
         self._max_wait_ms = chance.pick(300, 1_000)
         self._positions: dict[tuple[str, int], int] = {}
@@ -117,6 +122,10 @@ class Consumer:
             self._wire.close()  # Read on through another broker.
         if self._chance.happens(0.15):
             await self.look_up(*chosen[0], self._chance.pick(EARLIEST, LATEST))
+        for place in chosen:
+            if self._rewinding.happens(self._rewinds):
+                self._positions[place] = self._rewinding.randint(0, self._positions[place])
+                await self._look_up_time(*place)
         await self.fetch({place: self._positions[place] for place in chosen})
 
     async def fetch(
@@ -159,8 +168,16 @@ class Consumer:
             self._positions[place] = records[-1][0] + 1
         return len(records)
 
+    async def _look_up_time(self, topic: str, partition: int) -> None:
+        """Ask for the first offset with the timestamp of some record."""
+        records = self._observer.ledger.stream(self._observer.stream(topic, partition)).records
+        if records:
+            record = self._rewinding.pick(*records)
+            await self.look_up(topic, partition, record.content.timestamp_ms)
+
     async def look_up(self, topic: str, partition: int, which: int) -> int | None:
-        """The log's start or end by ListOffsets; None if it could not be told."""
+        """The log's start or end, or the first offset at or after a time, by ListOffsets; None if
+        it could not be told."""
         request = ListOffsetsRequest(
             replica_id=-1,
             topics=[
@@ -178,6 +195,9 @@ class Consumer:
             return None
         if which == LATEST:
             self._observer.saw_end(mark, answer.offset, self._wire.name)
-        else:
+        elif which == EARLIEST:
             self._observer.saw_start(mark, answer.offset, self._wire.name)
+        else:
+            found = (answer.offset, answer.timestamp)
+            self._observer.saw_time(mark, which, found, self._wire.name)
         return int(answer.offset)

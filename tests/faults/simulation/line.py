@@ -56,11 +56,7 @@ class Line:
 
     async def call(self, what: str, effect: Callable[[], T], *, changes: bool) -> T:
         """Send a call and wait for its answer; one that `changes` nothing cannot be ambiguous."""
-        if self._node.paused:
-            # The process was stopped in the middle of a step: the call leaves when it goes on.
-            gate: Future[None] = self._loop.create_future()
-            self._loop.call_soon(gate.set_result, None, context=self._node.context)
-            await gate
+        await pass_pause(self._loop, self._node)
         answer: Future[T] = self._loop.create_future()
         if not self._node.dead:
             fate = self._draw(changes)
@@ -117,6 +113,14 @@ class Line:
         self, answer: Future[Any], result: Any = None, *, error: Exception | None = None
     ) -> None:
         self._later(self._delay_s(), _settle, answer, result, error)
+
+
+async def pass_pause(loop: SimLoop, node: Node) -> None:
+    """If the process was stopped in the middle of a step, what it sends leaves when it goes on."""
+    if node.paused:
+        gate: Future[None] = loop.create_future()
+        loop.call_soon(gate.set_result, None, context=node.context)
+        await gate
 
 
 def _settle(answer: Future[Any], result: Any, error: Exception | None) -> None:

@@ -209,13 +209,21 @@ class SimLoop(asyncio.BaseEventLoop):
         for node in self._nodes:
             node.dead = False
             self.resume(node)
-        for task in self.tasks:
-            task.cancel()
         self.halted = False
         last_step = self.steps + DEMOLITION_STEPS_MAX
         events._set_running_loop(self)
+        pending: list[SimTask[Any]] = []
+        cancelled = 0
         try:
-            while self.steps < last_step and not all(task.done() for task in self.tasks):
+            while self.steps < last_step:
+                # Those that end may begin new ones.
+                for task in self.tasks[cancelled:]:
+                    task.cancel()
+                    pending.append(task)
+                cancelled = len(self.tasks)
+                pending = [task for task in pending if not task.done()]
+                if not pending:
+                    break
                 self._turn()
         except SimulationStuck:
             pass  # What is left waits for something that nobody will do.

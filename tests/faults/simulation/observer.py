@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.faults.simulation.journal import Journal
-from tests.faults.simulation.ledger import Ledger
+from tests.faults.simulation.ledger import Content, Ledger
 
 from towpath.kafka.codec.error_codes import ErrorCode
 from towpath.metadata.keys.topics import split_stream_id, stream_id
 
 LOG_END = -1
+NO_OFFSET = -1
+"""The answer for a time after all records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +138,36 @@ class Observer:
             self.journal.fail(f"{who} saw {mark.stream:x} start at {start}, above the log start")
         self._raise_start(mark.stream, start)
 
-    def read(self, mark: Mark, records: Sequence[tuple[int, bytes]], at: int, who: str) -> None:
-        """A fetch from offset `at` was answered with these records (offset, value)."""
+    def saw_time(self, mark: Mark, time_ms: int, found: tuple[int, int], who: str) -> None:
+        """The first offset at or after a time was answered, with its timestamp."""
+        stream = self.ledger.stream(mark.stream)
+        if self.is_doomed(mark.stream):
+            return
+        offset, timestamp_ms = found
+        self.counts["time lookups"] += 1
+        end = offset if offset != NO_OFFSET else mark.end
+        times_ms = [record.content.timestamp_ms for record in stream.records]
+        where = f"{who} was told {found} of {mark.stream:x} for {time_ms}"
+        if any(found_ms >= time_ms for found_ms in times_ms[stream.log_start : end]):
+            self.journal.fail(f"{where}: an earlier one has it")
+        elif offset != NO_OFFSET and not times_ms[offset] == timestamp_ms >= time_ms:
+            self.journal.fail(f"{where}: it has {times_ms[offset]}")
+
+    def read(self, mark: Mark, records: Sequence[tuple[int, Content]], at: int, who: str) -> None:
+        """A fetch from offset `at` was answered with these records and their offsets."""
         truth = self.ledger.stream(mark.stream).records
         if self.is_doomed(mark.stream):
             return
         if at < mark.start:
             self.journal.fail(f"{who} read {at} of {mark.stream:x}, below its start {mark.start}")
             return
-        for number, (offset, value) in enumerate(records):
+        for number, (offset, content) in enumerate(records):
             if offset != at + number:
                 self.journal.fail(
                     f"{who} read {offset} of {mark.stream:x} instead of {at + number}"
                 )
-            elif offset >= len(truth) or truth[offset].value != value:
-                self.journal.fail(f"{who} read {value!r} at {offset} of {mark.stream:x}")
+            elif offset >= len(truth) or truth[offset].content != content:
+                self.journal.fail(f"{who} read {content!r} at {offset} of {mark.stream:x}")
             if self.journal.failures:
                 return
         self.counts["records read"] += len(records)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
+
+from tests.faults.simulation.planted_tables import TABLE_BUGS, Patch
 
 from towpath.gc import retention
 from towpath.gc.orphans import OrphanCollector
@@ -27,9 +29,6 @@ from towpath.metadata.keys import wal
 from towpath.metadata.store import ABSENT, ChangeSet, KeyIs, KeyValue, TailIs, VersionConflict
 from towpath.objects.store import ObjectStoreError
 from towpath.topics.cache import TopicCache
-
-Patch = tuple[Any, str, Any]
-"""Whose attribute is replaced by what."""
 
 _upload = DomainWriter._upload
 _conditions = Committer._conditions
@@ -184,7 +183,7 @@ def _log_start_not_moved() -> Patch:
     return retention, "advance_log_start", advance
 
 
-BUGS: dict[str, Callable[[], Patch]] = {
+BROKER_BUGS: dict[str, Callable[[], Patch]] = {
     "commit-before-put": _commit_before_put,
     "marker-not-checked": lambda: _without_condition(KeyIs),
     "tail-not-compared": lambda: _without_condition(TailIs),
@@ -204,7 +203,8 @@ BUGS: dict[str, Callable[[], Patch]] = {
     "failed-put-forgotten": _failed_put_forgotten,
     "log-start-not-moved": _log_start_not_moved,
 }
-"""The bugs by name."""
+BUGS = (*BROKER_BUGS, *TABLE_BUGS)
+"""The names of all bugs."""
 
 
 @contextmanager
@@ -213,6 +213,8 @@ def planted(name: str | None) -> Iterator[None]:
     if name is None:
         yield
         return
-    owner, attribute, replacement = BUGS[name]()
-    with patch.object(owner, attribute, replacement):
+    patches = [BROKER_BUGS[name]()] if name in BROKER_BUGS else TABLE_BUGS[name]()
+    with ExitStack() as stack:
+        for owner, attribute, replacement in patches:
+            stack.enter_context(patch.object(owner, attribute, replacement))
         yield

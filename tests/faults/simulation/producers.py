@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
+from crc32c import crc32c
 from tests.faults.simulation.chance import Chance
 from tests.faults.simulation.clock import SimClock
 from tests.faults.simulation.observer import Mark, Observer, Sent
@@ -26,6 +27,7 @@ BY_ID_SINCE_VERSION = 13
 RETRY_S = 0.05
 ATTEMPTS_MAX = 6
 """How often a plain producer sends a batch before it gives up."""
+DAY_MS = 86_400_000
 GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -57,9 +59,21 @@ class Producing:
         return Sent(tuple(values))
 
     def _encode(self, batch: Sent, producer: ProducerFields = NO_PRODUCER) -> bytes:
-        now_ms = self._clock.now_ms()
-        records = [NewRecord(value=value, timestamp_ms=now_ms) for value in batch.values]
+        records = [self._record(value) for value in batch.values]
         return build_batch(records, producer=producer)
+
+    def _record(self, value: bytes) -> NewRecord:
+        """A record whose key, headers and day depend on its value alone."""
+        digest = crc32c(value)
+        tables = self._scenario.tables
+        days = digest % 3 if tables is not None and tables.split_by_day else 0
+        headers = ((), (("a", b"x"), ("a", None)), (("b", b""),))[digest // 8 % 3]
+        return NewRecord(
+            value=value,
+            key=(None, b"", value[-4:])[digest // 64 % 3],
+            timestamp_ms=self._clock.now_ms() - days * DAY_MS,
+            headers=headers,
+        )
 
     def _request(self, topic: str, partition: int, data: bytes) -> ProduceRequest:
         return ProduceRequest(

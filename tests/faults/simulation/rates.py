@@ -53,18 +53,44 @@ class NetworkRates:
     """Unread answers at which the transport asks the broker to pause."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunnerRates:
+    """Faults of the workers that run a compactor's jobs."""
+
+    unavailable: float = 0.0
+    """A run fails as a whole, perhaps after some of its jobs were done."""
+    failed: float = 0.0
+    """A job fails."""
+    lost: float = 0.0
+    """An attempt at a job is lost after it wrote its files; another one follows."""
+    zombie: float = 0.0
+    """An attempt is given up, and writes its files long after another one has ended."""
+    slow: float = 0.0
+    """A job takes up to `slow_s`."""
+    slow_s: float = 1.0
+    delay_s: float = 0.05
+    """The usual time of a job, at most."""
+
+
 @dataclass(slots=True)
 class Rates:
     """What holds now; every part of the simulation looks here for each call."""
 
     metadata: StoreRates
+    """Of a broker's calls to the metadata store."""
+    tasks: StoreRates
+    """Of a compactor's calls to it, of which each round makes many."""
     objects: StoreRates
     watch: WatchRates
     network: NetworkRates
+    catalog: StoreRates
+    runner: RunnerRates
 
     def calm(self) -> None:
         """Let the faults stop. The network's window stays: it is no fault."""
-        self.metadata = StoreRates()
+        self.metadata = self.tasks = StoreRates()
         self.objects = StoreRates()
         self.watch = WatchRates()
         self.network = NetworkRates(window_bytes=self.network.window_bytes)
+        self.catalog = StoreRates(delay_s=self.catalog.delay_s)
+        self.runner = RunnerRates()

@@ -12,6 +12,7 @@ from collections import Counter
 
 from tests.faults.simulation.planted import BUGS, planted
 from tests.faults.simulation.simulation import Outcome, simulate
+from tests.faults.simulation.table_scenario import draw_tables
 
 FAILURES_SHOWN = 5
 
@@ -22,11 +23,13 @@ def main(arguments: list[str] | None = None) -> int:
     if options.seed is not None:
         return _replay(options.seed, options.planted, verbose=options.verbose)
     started = time.process_time()
-    failed = 0
+    failed = run_count = 0
     totals: Counter[str] = Counter()
-    for seed in range(options.start, options.start + options.seeds):
+    seeds = range(options.start, options.start + options.seeds)
+    for seed in (one for one in seeds if not options.tables or draw_tables(one) is not None):
         with planted(options.planted):
             outcome = simulate(seed)
+        run_count += 1
         totals.update(outcome.counts)
         totals["steps"] += outcome.steps
         if outcome.failures:
@@ -35,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
             if options.planted or failed >= options.stop_after:
                 break
     took_s = time.process_time() - started
-    print(f"{options.seeds} seeds from {options.start}: {failed} failed, {took_s:.1f} s of CPU")
+    print(f"{run_count} seeds from {options.start}: {failed} failed, {took_s:.1f} s of CPU")
     if options.verbose:
         for name, count in sorted(totals.items()):
             print(f"{count:10d} {name}")
@@ -68,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds")
     parser.add_argument("--start", type=int, default=0, help="the first seed")
+    parser.add_argument("--tables", action="store_true", help="only seeds with compactors")
     parser.add_argument("--seed", type=int, help="run this seed only")
     parser.add_argument("--verbose", action="store_true", help="print every event")
     parser.add_argument("--stop-after", type=int, default=10, help="failures before giving up")

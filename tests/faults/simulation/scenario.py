@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.faults.simulation.chance import Chance
 from tests.faults.simulation.rates import NetworkRates, Rates, StoreRates, WatchRates
+from tests.faults.simulation.table_scenario import (
+    HOUR_S,
+    SLOWLY_MS,
+    TableScenario,
+    catalog_rates,
+    draw_tables,
+    runner_rates,
+    task_rates,
+)
 
 from towpath.core import CoreSettings
 from towpath.gc.settings import GcSettings
@@ -56,6 +65,8 @@ class Scenario:
     disasters: tuple[str, ...]
     """Kinds of events that befall whole brokers; see `nemesis.py`."""
     disaster_count: int
+    tables: TableScenario | None
+    """The compactors and what befalls them; None without any."""
 
     def core_settings(self, broker_id: int) -> CoreSettings:
         """The settings of one broker."""
@@ -93,7 +104,9 @@ class Scenario:
         graces_ms = self.wal_orphan_ttl_ms + 2 * self.wal_gc_grace_ms
         wrong_ms = max(self.skew_ms_max, JUMP_MS_MAX if "clock-jump" in self.disasters else 0)
         rounds_ms = 10 * self.gc_interval_ms + 4 * self.retention_interval_ms
-        return (LEASE_TTL_MS + graces_ms + 3 * wrong_ms + rounds_ms) / 1000
+        of_tables_ms = 0.0 if self.tables is None else 1000 * self.tables.keeping_s
+        waits_ms = max(graces_ms + rounds_ms, of_tables_ms)
+        return (LEASE_TTL_MS + waits_ms + 3 * wrong_ms) / 1000
 
 
 def draw(seed: int) -> tuple[Scenario, Rates]:
@@ -128,8 +141,25 @@ def draw(seed: int) -> tuple[Scenario, Rates]:
         removes_records=chance.happens(0.5),
         disasters=tuple(chance.some_of(DISASTERS, 0.4)),
         disaster_count=chance.pick(0, 1, 2, 4),
+        tables=draw_tables(seed),
     )
-    return scenario, _rates(chance)
+    return _for_tables(scenario), _rates(chance, Chance(seed, "table-rates"))
+
+
+def _for_tables(scenario: Scenario) -> Scenario:
+    """More to compact where there are tables, and fewer rounds where an hour has to pass."""
+    tables = scenario.tables
+    if tables is None:
+        return scenario
+    if tables.long_outage_s < HOUR_S:
+        return replace(scenario, batches_per_producer=2 * scenario.batches_per_producer)
+    return replace(
+        scenario,
+        brokers=1,
+        gc_interval_ms=SLOWLY_MS,
+        retention_interval_ms=SLOWLY_MS,
+        session_ttl_ms=SLOWLY_MS,
+    )
 
 
 DISASTERS = (
@@ -149,7 +179,7 @@ DISASTERS = (
 )
 
 
-def _rates(chance: Chance) -> Rates:
+def _rates(chance: Chance, of_tables: Chance) -> Rates:
     """Each kind of fault is absent from many seeds, so that what is left is seen alone."""
 
     def rate(most: float) -> float:
@@ -164,6 +194,7 @@ def _rates(chance: Chance) -> Rates:
             slow=rate(0.05),
             slow_s=chance.pick(0.2, 2.0),
         ),
+        tasks=task_rates(of_tables),
         objects=StoreRates(
             refused=rate(0.1),
             lost=rate(0.1),
@@ -180,4 +211,6 @@ def _rates(chance: Chance) -> Rates:
             reset=rate(0.04),
             window_bytes=chance.pick(400, 1 << 20),
         ),
+        catalog=catalog_rates(of_tables),
+        runner=runner_rates(of_tables),
     )

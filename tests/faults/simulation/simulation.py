@@ -25,6 +25,7 @@ from tests.faults.simulation.producers import IdempotentProducer, PlainProducer
 from tests.faults.simulation.quiet import quiet_logs
 from tests.faults.simulation.scenario import LOAD_S, draw
 from tests.faults.simulation.state import SharedState
+from tests.faults.simulation.table_world import TableWorld
 from tests.faults.simulation.wire import Wire
 
 from towpath.runtime import InlineOffload, Runtime
@@ -33,6 +34,8 @@ SETUP_S = 60.0
 """Within this time the topics exist, whatever fails."""
 DRAIN_S = 60.0
 """Within this time after the faults have stopped every producer has its answers."""
+REWINDS = 0.15
+"""How often a consumer goes back in a partition, where there are tables."""
 HEAL_S = 8.0
 """After this time without faults brokers have started, registered and caught up."""
 
@@ -73,13 +76,14 @@ class Simulation:
             self.objects,
             self.network,
         )
+        self.tables = None if self.scenario.tables is None else TableWorld(self)
         self._clients: list[str] = []
 
     def run(self) -> Outcome:
         """Run everything and tell what was found."""
         self.journal.note(f"{self.scenario}")
         self.journal.note(f"{self.rates}")
-        with quiet_logs(self.journal):
+        with quiet_logs(self.journal, self.ledger):
             try:
                 self.loop.run_until_complete(self._main())
             except SimulationStuck as error:
@@ -101,7 +105,11 @@ class Simulation:
             self.journal.digest,
             self.loop.steps,
             self.loop.time() - START_S,
-            {**self.observer.counts, "deleted objects": self.objects.deleted_count},
+            {
+                **self.observer.counts,
+                **(self.tables.counts() if self.tables is not None else {}),
+                "deleted objects": self.objects.deleted_count,
+            },
         )
 
     # The phases
@@ -109,6 +117,8 @@ class Simulation:
     async def _main(self) -> None:
         for broker_id in range(1, self.scenario.brokers + 1):
             self.cluster.start(broker_id)
+        if self.tables is not None:
+            self.tables.start()
         admin = Admin(self.scenario, self._wire("admin"), self.observer, Chance(self.seed, "admin"))
         if not await self._within(SETUP_S, "creating topics", self._create_topics(admin)):
             return
@@ -125,15 +135,18 @@ class Simulation:
             self.journal,
             self._clients,
         )
-        await asyncio.gather(nemesis.run(), asyncio.sleep(LOAD_S))
+        disasters = [nemesis.run()]
+        if self.tables is not None:
+            disasters.append(self.tables.nemesis.run())
+        await asyncio.gather(*disasters, asyncio.sleep(LOAD_S))
         background[-1].cancel()
         self.journal.note("the faults stop")
         self.rates.calm()
-        nemesis.heal()
+        self._heal(nemesis)
         if not await self._within(DRAIN_S, "the producers", asyncio.gather(*producers)):
             return
         await asyncio.sleep(HEAL_S)
-        nemesis.heal()
+        self._heal(nemesis)
         for consumer in consumers:
             consumer.stopping = True
         await self._within(DRAIN_S, "the consumers", asyncio.gather(*background[:-1]))
@@ -143,11 +156,21 @@ class Simulation:
         progress = checks.Progress(self.scenario, self.cluster, self.observer, self.journal)
         await progress.check(self._producer_through)
         checks.check_produced(self.observer, self.ledger, self.journal)
+        if self.tables is not None:
+            await self.tables.settle()
         await asyncio.sleep(self.scenario.settling_s)
         await checks.read_all(self.cluster, self.observer, progress, self.journal)
+        if self.tables is not None:
+            await self._within(DRAIN_S, "the stop of the compactors", self.tables.stop())
+            self.tables.checks.check()
         checks.check_nothing_left(self.state, self.objects, self.ledger, self.journal)
         for broker in self.cluster.alive():
             await self._within(DRAIN_S, f"the stop of {broker.name}", self.cluster.stop(broker))
+
+    def _heal(self, nemesis: Nemesis) -> None:
+        nemesis.heal()
+        if self.tables is not None:
+            self.tables.nemesis.heal()
 
     # Clients
 
@@ -186,7 +209,8 @@ class Simulation:
 
     def _consumer(self, number: int) -> Consumer:
         name = f"consumer-{number}"
-        return Consumer(self._wire(name), self.observer, Chance(self.seed, name))
+        rewinds = 0.0 if self.tables is None else REWINDS
+        return Consumer(self._wire(name), self.observer, Chance(self.seed, name), rewinds=rewinds)
 
     def _wire(self, name: str, broker: Broker | None = None) -> Wire:
         self._clients.append(name)

@@ -125,6 +125,7 @@ class SimStore(MetadataStore):
         chance: Chance,
         *,
         eager_watch: bool,
+        of_compactor: bool = False,
     ) -> None:
         self._loop = loop
         self._node = node
@@ -134,9 +135,13 @@ class SimStore(MetadataStore):
         self._eager_watch = eager_watch
         """Whether the watchers have seen a write of this store when it returns."""
         self.line = Line(
-            loop, node, chance.child("line"), lambda: rates.metadata, StoreUnavailable,
+            loop,
+            node,
+            chance.child("line"),
+            lambda: rates.tasks if of_compactor else rates.metadata,
+            StoreUnavailable,
             OutcomeUnknown,
-        )  # fmt: skip
+        )
         self.on_put: Callable[[str], None] = lambda key: None
         """Called with the key of each put that is about to leave."""
         self._delivery_due = False
