@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import pytest
 from tests.integration.harness.kafka_peer import KafkaPeer
+from tests.integration.harness.seaweedfs import SeaweedFs
 from tests.integration.harness.server_process import ServerProcess
 from tests.integration.harness.towpath_process import TowpathProcess
 
@@ -61,6 +62,19 @@ def broker(shared_broker: Broker) -> Iterator[Broker]:
 def bootstrap(broker: Broker) -> str:
     """The shared broker's address."""
     return broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFs]:
+    """An S3 server for all tests of a worker, with the bucket `objects` and, for a catalog's
+    tables, the bucket `tables`."""
+    server = SeaweedFs(tmp_path_factory.mktemp("s3"))
+    try:
+        server.start()
+        server.make_buckets("objects", "tables")
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture

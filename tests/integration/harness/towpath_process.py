@@ -42,7 +42,7 @@ class TowpathProcess:
         self._log_file = directory / "towpath.log"
         self._settings = {
             "TOWPATH_" + name.upper().replace(".", "_"): value
-            for name, value in (settings or {}).items()
+            for name, value in {"iceberg_enabled": "false", **(settings or {})}.items()
         }
         self.process = self._make_process(env or {})
 
