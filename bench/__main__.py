@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import signal
 import sys
 import time
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 
 from bench.environment import describe_environment
 from bench.errors import BenchError
@@ -23,6 +24,8 @@ from bench.results import Results
 from bench.rows import ROWS
 from bench.scale import FULL, QUICK
 
+BROKER, COMPACT = "broker", "compact"
+SUITES = (BROKER, COMPACT)
 RUNS = 3
 RUNS_MAX = 99
 
@@ -30,13 +33,17 @@ RUNS_MAX = 99
 def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark; the exit code."""
     options = _parse(arguments)
+    suite = _compact_suite() if options.suite == COMPACT else None
+    if options.list and suite is not None:
+        suite.list_rows()
+        return 0
     if options.list:
         for row in ROWS:
             print(f"{row.id:<32} {row.title} ({row.unit})")
         return 0
     signal.signal(signal.SIGTERM, _on_terminate)
     try:
-        return _run(options)
+        return _run(options) if suite is None else suite.run(options)
     except BenchError as error:
         print(f"towpath: {error}", file=sys.stderr)
         return 2
@@ -45,8 +52,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
 
 
+def _compact_suite() -> ModuleType:
+    """Loaded only when it is asked for: it brings the pipeline along."""
+    return importlib.import_module("bench.compact.suite")
+
+
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="towpath bench")
+    parser.add_argument("suite", nargs="?", choices=SUITES, default=BROKER)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--runs", type=int)

@@ -1,0 +1,185 @@
+"""Compaction of a backlog beside Spark's own way, and fetches of it from WAL and from Parquet.
+
+Both systems hold the same records, and both sessions are warm: each has just compacted a smaller
+topic of the same records. The wall clock and the CPU time are those of one round, from planning to
+the commit; the CPU time is that of the driver, its JVM and its Python workers. That of Kafka's
+broker, which Spark reads from, is told apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+from bench.compact.fill import PARTITIONS, Filled, bootstrap_of, fill
+from bench.compact.part import GB, MB, Context, Part
+from bench.compact.process_tree import tree_cpu_seconds
+from bench.compact.rows import KAFKA_SPARK, SHAPES, TOWPATH, WAL, Shape
+from bench.compact.session import Session, SparkSession, TowpathSession
+from bench.plan import rotated
+from bench.results import Measurement
+from bench.systems import Kafka, System, Towpath
+
+FETCH_TIMEOUT_MS = 600_000
+
+
+class Compaction(Part):
+    """Every shape of records on both systems."""
+
+    rows = frozenset(
+        f"{prefix}-{shape.id}"
+        for shape in SHAPES
+        for prefix in ("compact", "compact-records", "compact-cpu", "catch-up", "catch-up-cpu")
+    )
+
+    def run(self, context: Context) -> None:
+        """One system after the other for each shape; who comes first changes."""
+        wanted = [shape for shape in SHAPES if context.wants(*_rows(shape))]
+        compared = any(context.wants(*_compared_rows(shape)) for shape in wanted)
+        with contextlib.ExitStack() as stack:
+            sides: dict[str, _Side] = {}
+            for kind in (_Ours, _Theirs) if compared else (_Ours,):
+                with context.attempt(f"start of {kind.name}"):
+                    sides[kind.name] = kind(context, stack)
+            for index, shape in enumerate(wanted):
+                for name in rotated(list(sides), context.run + index) if sides else []:
+                    with context.attempt(f"{shape.id}, {name}"):
+                        sides[name].measure(shape)
+
+
+def _compared_rows(shape: Shape) -> list[str]:
+    return [f"{prefix}-{shape.id}" for prefix in ("compact", "compact-records", "compact-cpu")]
+
+
+def _catch_up_rows(shape: Shape) -> list[str]:
+    return [f"catch-up-{shape.id}", f"catch-up-cpu-{shape.id}"]
+
+
+def _rows(shape: Shape) -> list[str]:
+    return [*_compared_rows(shape), *_catch_up_rows(shape)]
+
+
+class _Side:
+    """One system: a broker that is filled, and a session that makes tables of what it holds.
+
+    Brokers are started without `System.start`, which produces a record: a round would compact it.
+    """
+
+    name: str
+    system: System
+    session: Session
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def measure(self, shape: Shape) -> None:
+        """Fill and compact a topic of this shape."""
+        self.warm_up(shape)
+        filled = fill(self.system, f"full-{shape.id}", shape, self.context.scale.backlog_bytes)
+        self.compact(shape, filled)
+
+    def warm_up(self, shape: Shape) -> Filled:
+        """Compact a smaller topic of the same records."""
+        warm = fill(self.system, f"warm-{shape.id}", shape, self.context.scale.warmup_bytes)
+        self.session.ask({"topic": warm.topic, "records": warm.records})
+        return warm
+
+    def compact(self, shape: Shape, filled: Filled) -> None:
+        """One measured round."""
+        os.sync()
+        broker_before_s = tree_cpu_seconds(self.system.process.pid)
+        told = self.session.ask({"topic": filled.topic, "records": filled.records})
+        broker_cpu_s = tree_cpu_seconds(self.system.process.pid) - broker_before_s
+        raw = {**told, "bytes": filled.size_bytes, "broker_cpu_seconds": broker_cpu_s}
+        for row, value in compaction_values(shape, filled, told).items():
+            self.context.keep(row, self.name, Measurement(value, raw=raw))
+
+
+def compaction_values(shape: Shape, filled: Filled, told: dict[str, Any]) -> dict[str, float]:
+    """The values by row of a round that took `seconds` and `cpu_seconds`."""
+    size_mb = filled.size_bytes / MB
+    return {
+        f"compact-{shape.id}": size_mb / told["seconds"],
+        f"compact-records-{shape.id}": filled.records / told["seconds"],
+        f"compact-cpu-{shape.id}": size_mb / told["cpu_seconds"],
+    }
+
+
+class _Ours(_Side):
+    """This broker, and a compactor for which everything is due."""
+
+    name = TOWPATH
+
+    def __init__(self, context: Context, stack: contextlib.ExitStack) -> None:
+        super().__init__(context)
+        directory = context.directory / "towpath"
+        self.system = Towpath(directory, context.program)
+        stack.callback(self.system.kill)
+        self.system.process.start()
+        log = directory / "compactor.log"
+        self.session = stack.enter_context(TowpathSession(directory / "data", log))
+        self.session.answer()
+
+    def measure(self, shape: Shape) -> None:
+        """Fill, fetch, compact, fetch again."""
+        context = self.context
+        warm = self.warm_up(shape)
+        filled = fill(self.system, f"full-{shape.id}", shape, context.scale.backlog_bytes)
+        fetched = context.wants(*_catch_up_rows(shape))
+        if fetched:
+            self._catch_up(shape, warm, filled, WAL)
+        self.compact(shape, filled)
+        if fetched:
+            self._catch_up(shape, warm, filled, TOWPATH)
+
+    def _catch_up(self, shape: Shape, warm: Filled, filled: Filled, name: str) -> None:
+        """Read the topic from its beginning, from a broker that has just started. The first topic
+        that is read from Parquet, another one, makes the broker load what it needs for that."""
+        self.system.stop()
+        os.sync()
+        self.system.process.start()
+        first = self._fetch(warm)
+        told = self._fetch(filled)
+        raw = {**told, "first_fetch": first}
+        speed = filled.size_bytes / MB / told["whole_seconds"]
+        self.context.keep(f"catch-up-{shape.id}", name, Measurement(speed, raw=raw))
+        cost = told["broker_cpu_seconds"] / (filled.size_bytes / GB)
+        self.context.keep(f"catch-up-cpu-{shape.id}", name, Measurement(cost, raw=raw))
+
+    def _fetch(self, filled: Filled) -> dict[str, Any]:
+        pid = self.system.process.pid
+        before_s = tree_cpu_seconds(pid)
+        told = self.system.client.run(
+            "consume",
+            topic=filled.topic,
+            partitions=PARTITIONS,
+            records=filled.records,
+            timeout_ms=FETCH_TIMEOUT_MS,
+        )
+        # From opening the client on: a slow first answer counts.
+        whole_s = told["first_ms"] / 1000 + told["seconds"]
+        cpu_s = tree_cpu_seconds(pid) - before_s
+        return {**told, "whole_seconds": whole_s, "broker_cpu_seconds": cpu_s}
+
+
+class _Theirs(_Side):
+    """Apache Kafka, and Spark with its Kafka source and Iceberg's writer."""
+
+    name = KAFKA_SPARK
+
+    def __init__(self, context: Context, stack: contextlib.ExitStack) -> None:
+        super().__init__(context)
+        self.system = Kafka(context.directory / "kafka", context.program)
+        self.system.format()
+        stack.callback(self.system.kill)
+        self.system.process.start()
+        directory = context.make_directory("spark")
+        log, bootstrap = directory / "spark.log", bootstrap_of(self.system)
+        self.session = stack.enter_context(SparkSession(directory, bootstrap, log))
+        self.session.answer()
+
+    def measure(self, shape: Shape) -> None:
+        """Only what is compared: Kafka's fetches are the broker's benchmark."""
+        if self.context.wants(*_compared_rows(shape)):
+            super().measure(shape)

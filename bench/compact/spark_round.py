@@ -1,0 +1,146 @@
+"""A process that copies Kafka topics to Iceberg tables as a user of Spark does today:
+`python -m bench.compact.spark_round DIRECTORY BOOTSTRAP`.
+
+Each question is `{"topic": ..., "records": ...}`: a batch read of the whole topic with Spark's
+Kafka source, written with Iceberg's own writer to a new table of the same columns. Chosen to be
+fast: each task reads one Kafka partition and so writes one partition of the table, without shuffle
+or sort; zstd at level 1 and no statistics of keys and values, as ours; a consumer that takes all it
+is sent; a catalog of plain files; ParallelGC and 4 GiB of heap.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.compact.answering import failure, next_question, take_stdout
+from bench.compact.process_tree import tree_cpu_seconds
+from bench.compact.spark_jars import spark_jars
+from towpath.lakehouse.java import find_java
+
+MASTER = "local[*]"
+HEAP = "4g"
+JVM_OPTIONS = "-XX:+UseParallelGC"
+CATALOG = "spark.sql.catalog.lake"
+TABLE = "lake.bench.records"
+COLUMNS = """\
+partition int NOT NULL, offset bigint NOT NULL, timestamp timestamp NOT NULL, key binary,
+value binary, headers array<struct<key: string NOT NULL, value: binary>> NOT NULL,
+producer_id bigint, producer_epoch int, base_sequence int, attributes int NOT NULL"""
+PROPERTIES = {
+    "format-version": "2",
+    "write.parquet.compression-codec": "zstd",
+    "write.parquet.compression-level": "1",
+    "write.distribution-mode": "none",
+    "write.spark.fanout.enabled": "true",
+    "write.metadata.metrics.column.key": "none",
+    "write.metadata.metrics.column.value": "none",
+}
+CONSUMER = {
+    "kafka.max.poll.records": "100000",
+    "kafka.max.partition.fetch.bytes": "8388608",
+}
+"""With Kafka's defaults the source takes 500 records of what it was sent and asks for the rest
+again: 100 B records then cost half as much CPU time again, and the broker several times."""
+EXPRESSIONS = (
+    "partition",
+    "offset",
+    "timestamp",
+    "key",
+    "value",
+    "coalesce(headers, cast(array() as array<struct<key:string,value:binary>>)) AS headers",
+    "cast(null AS bigint) AS producer_id",
+    "cast(null AS int) AS producer_epoch",
+    "cast(null AS int) AS base_sequence",
+    "0 AS attributes",
+)
+
+
+class CopyFailed(Exception):
+    """The table does not hold what the topic does."""
+
+
+def main(directory: Path, bootstrap: str) -> None:
+    """Answer until stdin ends."""
+    answer = take_stdout()
+    spark = open_session(directory)
+    try:
+        answer({"ready": True})
+        while (question := next_question()) is not None:
+            try:
+                answer(copy(spark, bootstrap, question["topic"], question["records"]))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the parent reports it.
+                answer(failure(error))
+    finally:
+        spark.stop()
+        shutil.rmtree(directory / "local", ignore_errors=True)
+
+
+def open_session(directory: Path) -> Any:
+    """A Spark session on the Java that the pipeline uses, with everything below `directory`."""
+    from pyspark.sql import SparkSession
+
+    os.environ["JAVA_HOME"] = str(find_java(directory / "java").home)
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    conf = {
+        "spark.jars": ",".join(spark_jars()),
+        "spark.driver.memory": HEAP,
+        "spark.driver.extraJavaOptions": JVM_OPTIONS,
+        "spark.local.dir": str(directory / "local"),
+        "spark.sql.warehouse.dir": (directory / "warehouse").as_uri(),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        CATALOG: "org.apache.iceberg.spark.SparkCatalog",
+        f"{CATALOG}.type": "hadoop",
+        f"{CATALOG}.warehouse": (directory / "lake").as_uri(),
+    }
+    builder = SparkSession.builder.master(MASTER).appName("towpath-bench")
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def copy(spark: Any, bootstrap: str, topic: str, records: int) -> dict[str, Any]:
+    """Copy a topic to a new table; the wall clock and CPU time of this process and its JVM."""
+    properties = ", ".join(f"'{name}'='{value}'" for name, value in PROPERTIES.items())
+    spark.sql(f"DROP TABLE IF EXISTS {TABLE} PURGE")
+    spark.sql(
+        f"CREATE TABLE {TABLE} ({COLUMNS}) USING iceberg PARTITIONED BY (partition) "
+        f"TBLPROPERTIES ({properties})"
+    )
+    own = os.getpid()
+    cpu_before_s, started = tree_cpu_seconds(own), time.monotonic()
+    source = (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("endingOffsets", "latest")
+        .option("includeHeaders", "true")
+        .options(**CONSUMER)
+    )
+    source.load().selectExpr(*EXPRESSIONS).writeTo(TABLE).append()
+    seconds = time.monotonic() - started
+    cpu_s = tree_cpu_seconds(own) - cpu_before_s
+    (summary,) = spark.sql(f"SELECT summary FROM {TABLE}.snapshots").collect()
+    told = summary[0]
+    if int(told["added-records"]) != records:
+        raise CopyFailed(f"{told['added-records']} of {records} records are in the table")
+    return {
+        "seconds": seconds,
+        "cpu_seconds": cpu_s,
+        "files": int(told["added-data-files"]),
+        "file_bytes": int(told["added-files-size"]),
+        "records": records,
+    }
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
