@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from towpath.config import load_settings
+from towpath.lakehouse.iceberg.open import catalog_settings
+from towpath.objects.services import checked_options
+
 ROOT = Path(__file__).parents[2]
 CONFORMANCE = (ROOT / "docs/conformance.md").read_text()
 DEVIATIONS = (ROOT / "docs/deviations.md").read_text()
@@ -45,6 +49,22 @@ def test_every_requirement_stands_once() -> None:
         group, _, number = found.rpartition("-")
         numbers.setdefault(group, []).append(int(number))
     assert all(listed == list(range(1, len(listed) + 1)) for listed in numbers.values())
+
+
+def test_examples_of_settings_can_be_loaded(tmp_path: Path) -> None:
+    environ = {"S3_KEY": "key", "S3_SECRET": "secret"}
+    examples = re.findall(
+        r"^```yaml\n(.*?)^```$", (ROOT / "docs/catalogs.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert len(examples) == 5
+    for number, example in enumerate(examples):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(example)
+        settings = load_settings(file, environ=environ).settings
+        scheme = settings.objects_url.partition(":")[0]
+        if scheme != "file":
+            checked_options(scheme, settings.objects_options)
+        assert catalog_settings(settings).type in ("sql", "rest", "glue", "hive")
 
 
 @pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
