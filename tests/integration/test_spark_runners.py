@@ -37,9 +37,10 @@ from tests.integration.harness.spark_jobs import (
     pid_of,
 )
 from tests.integration.harness.waiting import wait_until
+from tests.unit.lakehouse.helpers_jobs import SeenProgress
 
 from towpath.lakehouse.jobs import key_compact
-from towpath.lakehouse.plan import Job, JobKind, JobResult, ParquetFile
+from towpath.lakehouse.plan import Job, JobKind, JobProgress, JobResult, ParquetFile
 from towpath.lakehouse.runners import spark_connect
 from towpath.lakehouse.runners.open import open_runner
 from towpath.lakehouse.runners.runner import Runner, RunnerUnavailable
@@ -148,10 +149,22 @@ def check_mixed(results: list[JobResult], seen: list[JobResult]) -> None:
 
 
 async def test_jobs_run_in_two_tasks_and_fail_by_themselves(shared: SparkRddRunner) -> None:
-    seen: list[JobResult] = []
+    seen = SeenProgress()
     jobs = [make_job(number, "fail" if number == 3 else "echo") for number in range(10)]
-    check_mixed(await shared.run(jobs, seen.append), seen)
+    check_mixed(await shared.run(jobs, seen), seen.results)
     assert await shared.run([]) == []
+
+
+async def test_workers_tell_how_far_they_are(shared: SparkRddRunner, tmp_path: Path) -> None:
+    seen = SeenProgress()
+    run = asyncio.ensure_future(shared.run([make_job(7, "wait", tmp_path)], seen))
+    await waiting_pids(tmp_path, 1)
+    async with asyncio.timeout(PATIENCE_S):
+        await seen.advance.wait()
+    assert seen.advances[0] == JobProgress("task-7", 50, 1)
+    assert seen.results == []
+    (tmp_path / "go").touch()
+    assert await run == seen.results
 
 
 async def test_the_ui_shows_topics_and_offsets(shared: SparkRddRunner) -> None:
@@ -192,12 +205,12 @@ async def test_a_killed_worker_is_replaced_and_its_task_run_again(
 
 
 async def test_a_job_that_kills_every_worker_fails_alone(shared: SparkRddRunner) -> None:
-    seen: list[JobResult] = []
+    seen = SeenProgress()
     jobs = [make_job(number, "die" if number == 1 else "echo") for number in range(4)]
-    results = await shared.run(jobs, seen.append)
+    results = await shared.run(jobs, seen)
     assert [result.error is None for result in results] == [True, False, True, True]
     assert "exited unexpectedly" in (results[1].error or "")
-    assert sorted(seen, key=lambda result: result.task_id) == results
+    assert sorted(seen.results, key=lambda result: result.task_id) == results
 
 
 async def test_a_lost_session_fails_its_run_and_is_started_again(
@@ -291,9 +304,9 @@ async def test_a_cluster_that_loses_a_worker_finishes_the_run(
 
 
 async def test_spark_connect_runs_the_same_jobs(over_connect: SparkConnectRunner) -> None:
-    seen: list[JobResult] = []
+    seen = SeenProgress()
     jobs = [make_job(number, "fail" if number == 3 else "echo") for number in range(10)]
-    check_mixed(await over_connect.run(jobs, seen.append), seen)
+    check_mixed(await over_connect.run(jobs, seen), seen.results)
     await over_connect.idle()
     (result,) = await over_connect.run([make_job(0)])
     assert result.error is None

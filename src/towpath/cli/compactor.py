@@ -56,7 +56,8 @@ def compactor(
 
 async def _once(settings: Settings, output: Output) -> int:
     """One round; 1 if a part of it failed."""
-    from towpath.cli.compaction_report import RoundProgress, show_summary
+    from towpath.cli.compaction_progress import RoundProgress
+    from towpath.cli.compaction_report import show_summary
 
     progress = RoundProgress()
     compactor = await _start(settings, progress=progress, everything_is_due=True)
@@ -82,6 +83,7 @@ async def _round(compactor: Compactor) -> RoundSummary:
 
 
 async def _serve(settings: Settings, *, supervised: bool) -> int:
+    from towpath.cli.compaction_progress import LoggedProgress
     from towpath.cli.compaction_report import log_round
     from towpath.cli.serve import StopRequest
     from towpath.compactor import run_until_stopped
@@ -90,7 +92,7 @@ async def _serve(settings: Settings, *, supervised: bool) -> int:
     stop.install()
     if supervised:
         stop.watch_supervisor()
-    compactor = await _start(settings, observer=log_round)
+    compactor = await _start(settings, observer=log_round, progress=LoggedProgress())
     if supervised:
         print('{"ready": true}', flush=True)
     try:

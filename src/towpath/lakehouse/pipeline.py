@@ -19,7 +19,7 @@ from towpath.lakehouse.pauses import Pauses
 from towpath.lakehouse.plan import Job, JobKind, JobResult
 from towpath.lakehouse.planner import Planner, Range
 from towpath.lakehouse.publish import Publisher, TooManyConflicts
-from towpath.lakehouse.runners.runner import Runner, RunnerUnavailable
+from towpath.lakehouse.runners.runner import Progress, Runner, RunnerUnavailable
 from towpath.lakehouse.saga import Checkpoint, Saga, describe
 from towpath.lakehouse.settings import PipelineSettings
 from towpath.lakehouse.swap import FileName, IndexSwap
@@ -69,15 +69,11 @@ class RoundSummary:
         return self.topics.setdefault(topic, TopicSummary())
 
 
-class RoundWatcher(Protocol):
+class RoundWatcher(Progress, Protocol):
     """Who is told how a round goes."""
 
     def planned(self, jobs: Sequence[Job]) -> None:
         """These jobs will be run."""
-        ...
-
-    def __call__(self, result: JobResult) -> None:
-        """One of them has ended."""
         ...
 
 

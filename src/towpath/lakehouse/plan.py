@@ -124,6 +124,8 @@ class Job:
     """Key compaction after a shuffle: files (and their sizes) of the offsets to keep, in order."""
     objects_options: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     """Of the store's service, secrets too: they must not get into titles or logs."""
+    progress_to: str | None = None
+    """Where its worker tells how far it has come; see `runners/live.py`."""
 
     @property
     def input_bytes(self) -> int:
@@ -135,6 +137,15 @@ class Job:
     def title(self) -> str:
         """What people see: topic, partition and offset range."""
         return f"{self.kind.value} {self.topic}-{self.partition} [{self.start}, {self.end})"
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """How far a job has come that still runs."""
+
+    task_id: str
+    record_count: int
+    file_count: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import signal
 import time
 from pathlib import Path
 
+from towpath.lakehouse.jobs.teller import Teller
 from towpath.lakehouse.plan import Job, JobKind, JobResult, ParquetFile, WalChunk
 from towpath.lakehouse.runners.execute import guarded
 
@@ -58,7 +59,7 @@ def _act(job: Job, attempt: str) -> JobResult:
         case "die-once":
             _die_once(Path(job.output_dir))
         case "wait":
-            _wait(Path(job.output_dir), job.task_id)
+            _wait(Path(job.output_dir), job)
     file = ParquetFile(attempt, os.getpid(), 0, job.partition, 0, 0, 0, 0)
     return JobResult(job.task_id, (file,), job.partition, job.input_bytes)
 
@@ -72,9 +73,11 @@ def _die_once(directory: Path) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _wait(directory: Path, name: str) -> None:
-    """Say which process runs the job, and wait until the file `go` is there."""
-    (directory / f"{name}.{os.getpid()}").touch()
+def _wait(directory: Path, job: Job) -> None:
+    """Say which process runs the job, tell that half of it is done, and wait until the file `go`
+    is there."""
+    Teller(job).wrote((job.end - job.start) // 2, 1)
+    (directory / f"{job.task_id}.{os.getpid()}").touch()
     deadline = time.monotonic() + PATIENCE_S
     while not (directory / "go").exists():
         if time.monotonic() > deadline:

@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-from towpath.lakehouse.plan import Job, JobKind, WalChunk
+import asyncio
+
+from towpath.lakehouse.plan import Job, JobKind, JobProgress, JobResult, WalChunk
+
+
+class SeenProgress:
+    """Keeps what it is told of a run."""
+
+    def __init__(self) -> None:
+        self.advances: list[JobProgress] = []
+        self.advance = asyncio.Event()
+        self.results: list[JobResult] = []
+
+    def advanced(self, progress: JobProgress) -> None:
+        self.advances.append(progress)
+        self.advance.set()
+
+    def ended(self, result: JobResult) -> None:
+        self.results.append(result)
 
 
 def some_job(number: int = 0, size_bytes: int = 1, kind: JobKind = JobKind.COMPACT) -> Job:

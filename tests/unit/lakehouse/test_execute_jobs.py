@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.lakehouse.helpers_jobs import some_job
+from tests.unit.lakehouse.helpers_jobs import SeenProgress, some_job
 
 from towpath.lakehouse.plan import Job, JobKind, JobResult, ParquetFile
 from towpath.lakehouse.runners import execute as execute_module
@@ -69,11 +69,11 @@ def failing(job: Job, attempt: str) -> JobResult:
 
 
 async def test_a_failure_is_a_result_of_its_job_only() -> None:
-    seen: list[JobResult] = []
+    seen = SeenProgress()
     runner = InProcessRunner(failing)
-    results = await runner.run([some_job(number) for number in range(3)], seen.append)
+    results = await runner.run([some_job(number) for number in range(3)], seen)
     assert [result.error for result in results] == [None, "OSError: the disk is gone", None]
-    assert seen == results
+    assert seen.results == results
     again = await runner.run([some_job(0)])
     assert again[0].files[0].path not in {file.path for r in results for file in r.files}
     await runner.idle()

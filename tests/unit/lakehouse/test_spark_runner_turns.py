@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.unit.lakehouse.helpers_jobs import some_job
+from tests.unit.lakehouse.helpers_jobs import SeenProgress, some_job
 
 from towpath.lakehouse.plan import Job, JobResult
 from towpath.lakehouse.runners.isolate import TaskFailed
@@ -39,7 +39,7 @@ class FakeSpark(SparkRunner):
             if self.aborted.is_set():
                 raise RunnerUnavailable("aborted")
         results = [JobResult(job.task_id, record_count=job.partition) for job in jobs]
-        report(results[0])
+        report.ended(results[0])
         if self.killers & {job.task_id for job in jobs}:
             raise TaskFailed("a worker died")
         return results
@@ -61,18 +61,27 @@ class FakeSpark(SparkRunner):
         assert await asyncio.to_thread(self.started.acquire, timeout=PATIENCE_S)
 
 
+class Threads(SeenProgress):
+    """Notes in which threads it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[threading.Thread] = set()
+
+    def ended(self, result: JobResult) -> None:
+        self.threads.add(threading.current_thread())
+        super().ended(result)
+
+
 async def test_progress_is_told_once_per_job_on_the_loop() -> None:
     runner = FakeSpark()
     runner.go.set()
     runner.killers = {"task-2"}
-    seen: list[tuple[str, threading.Thread]] = []
-    results = await runner.run(
-        [some_job(number) for number in range(4)],
-        lambda result: seen.append((result.task_id, threading.current_thread())),
-    )
+    seen = Threads()
+    results = await runner.run([some_job(number) for number in range(4)], seen)
     assert [result.error for result in results] == [None, None, "a worker died", None]
-    assert sorted(name for name, _ in seen) == [f"task-{number}" for number in range(4)]
-    assert {thread for _, thread in seen} == {threading.main_thread()}
+    assert sorted(result.task_id for result in seen.results) == [f"task-{n}" for n in range(4)]
+    assert seen.threads == {threading.main_thread()}
     assert await runner.run([]) == []
     await runner.close()
 

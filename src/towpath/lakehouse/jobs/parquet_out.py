@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from towpath.lakehouse.jobs.teller import Teller
 from towpath.lakehouse.plan import ColumnSizes, Job, ParquetFile
 from towpath.objects.worker import WorkerObjects
 from towpath.records import table
@@ -68,6 +69,8 @@ class ParquetOut:
         self._open: OrderedDict[int | None, _DataFile] = OrderedDict()
         self._opened_count = 0
         self._finished: list[ParquetFile] = []
+        self._written_records = 0
+        self._teller = Teller(job)
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Add rows of the table's schema, whose offsets are above all earlier ones.
@@ -99,6 +102,7 @@ class ParquetOut:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._teller.close()
         reason = error or RuntimeError("the files were not finished")
         while self._open:
             self._open.popitem()[1].abort(reason)
@@ -129,7 +133,10 @@ class ParquetOut:
         group_rows = -(-rows.num_rows // group_count)
         for first in range(0, rows.num_rows, group_rows):
             file = self._file(day)
-            file.write(rows.slice(first, group_rows))
+            group = rows.slice(first, group_rows)
+            file.write(group)
+            self._written_records += group.num_rows
+            self._teller.wrote(self._written_records, self._opened_count)
             if file.size_bytes >= self._job.target_file_bytes:
                 self._finish_file(day)
 

@@ -24,7 +24,7 @@ class InProcessRunner(Runner):
             result = guarded(self._execute, job, f"{self._attempts:06d}")
             results.append(result)
             if progress is not None:
-                progress(result)
+                progress.ended(result)
         return results
 
     async def idle(self) -> None:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
-from towpath.lakehouse.plan import Job, JobResult
+from towpath.lakehouse.plan import Job, JobProgress, JobResult
 
-Progress = Callable[[JobResult], None]
-"""Called on the event loop whenever a job of the run has ended."""
+
+class Progress(Protocol):
+    """Who is told, on the event loop, how the jobs of a run go."""
+
+    def advanced(self, progress: JobProgress) -> None:
+        """A job has come so far. An attempt that is lost begins again."""
+        ...
+
+    def ended(self, result: JobResult) -> None:
+        """A job of the run has ended."""
+        ...
 
 
 class RunnerUnavailable(Exception):

@@ -13,7 +13,7 @@ import towpath
 from towpath.lakehouse.java import Java
 from towpath.lakehouse.runners.runner import RunnerUnavailable
 from towpath.lakehouse.runners.spark_directory import SessionDirectory
-from towpath.lakehouse.runners.spark_settings import SparkSettings
+from towpath.lakehouse.runners.spark_settings import BIND_ADDRESS, DRIVER_HOST, SparkSettings
 
 APP_NAME = "towpath"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -87,8 +87,6 @@ def session_conf(settings: SparkSettings, directory: SessionDirectory) -> dict[s
         **LIMITS,
         "spark.app.name": APP_NAME,
         "spark.master": settings.master,
-        "spark.driver.host": settings.driver_host,
-        "spark.driver.bindAddress": settings.driver_host,
         "spark.driver.memory": f"{settings.driver_memory_mb}m",
         "spark.local.dir": str(directory.subdirectory("local")),
         "spark.python.daemon.module": WORKER_DAEMON,
@@ -97,6 +95,8 @@ def session_conf(settings: SparkSettings, directory: SessionDirectory) -> dict[s
         "spark.ui.enabled": "false" if settings.ui_port is None else "true",
         "spark.ui.showConsoleProgress": "false",
     }
+    if (hosts := settings.driver_hosts) is not None:
+        conf[BIND_ADDRESS], conf[DRIVER_HOST] = hosts
     if settings.ui_port is not None:
         conf["spark.ui.port"] = str(settings.ui_port)
     if path := python_path():
@@ -118,14 +118,15 @@ def environment(
     kept.pop("PYTHONPATH", None)
     if path := python_path(given.get("PYTHONPATH", "")):
         kept["PYTHONPATH"] = path
+    hosts = settings.driver_hosts
     return {
         **kept,
+        **({"SPARK_LOCAL_IP": hosts[0]} if hosts is not None else {}),
         "JAVA_HOME": str(java.home),
         "PYSPARK_PYTHON": settings.conf.get("spark.pyspark.python", sys.executable),
         "SPARK_CONNECT_MODE": "0",
         "SPARK_HOME": str(spark_home()),
         "SPARK_LAUNCHER_OPTS": " ".join(QUICK_START),
-        "SPARK_LOCAL_IP": settings.driver_host,
     }
 
 

@@ -114,7 +114,7 @@ class SparkConnectRunner(SparkRunner):
         for row in rows:
             index, result = unpack_result(bytes(row[0]))
             results[index] = result
-            report(result)
+            report.ended(result)
         return [results[index] for index in range(len(jobs))]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from towpath.lakehouse.plan import Job, JobResult
@@ -23,8 +24,8 @@ JOB_GROUP = "towpath"
 
 
 class SparkRddRunner(SparkRunner):
-    """Runs jobs on Spark with a driver in this process. Progress is reported when a run ends: the
-    results of all its tasks are collected at once."""
+    """Runs jobs on Spark with a driver in this process. The results of all tasks are collected at
+    once; until then the workers tell how far they have come."""
 
     def __init__(self, settings: SparkSettings, execute: Execute = execute) -> None:
         super().__init__(settings, execute)
@@ -34,7 +35,9 @@ class SparkRddRunner(SparkRunner):
         """Run the jobs as one job of Spark, with as many tasks as there are cores."""
         context = self.session.context()
         try:
-            return self._collect(context, jobs)
+            with report.listening(self.settings.driver_hosts) as address:
+                told = [replace(job, progress_to=address) for job in jobs]
+                return self._collect(context, told)
         except Exception as error:
             unavailable = self._why_unavailable(error)
             if unavailable is None:

@@ -3,19 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from towpath.lakehouse.plan import Job, JobResult
+from towpath.lakehouse.plan import Job, JobProgress, JobResult
 from towpath.lakehouse.runners.execute import Execute, execute
 from towpath.lakehouse.runners.isolate import run_isolated
+from towpath.lakehouse.runners.live import listening
 from towpath.lakehouse.runners.runner import Progress, Runner, RunnerUnavailable
 from towpath.lakehouse.runners.spark_settings import SparkSettings
 from towpath.threads import WorkThreads
 
-Report = Callable[[JobResult], None]
 R = TypeVar("R")
+
+
+class Report:
+    """What the thread of a run tells; whoever is told is told on the event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, progress: Progress | None) -> None:
+        self._loop = loop
+        self._progress = progress
+        self._ended: set[str] = set()
+
+    def ended(self, result: JobResult) -> None:
+        """A job has ended; told once, although a job is run again when a run is taken apart."""
+        if self._progress is not None and result.task_id not in self._ended:
+            self._ended.add(result.task_id)
+            self._loop.call_soon_threadsafe(self._progress.ended, result)
+
+    def listening(
+        self, hosts: tuple[str, str] | None
+    ) -> contextlib.AbstractContextManager[str | None]:
+        """The address for the jobs' workers to tell their progress to, given the hosts to bind and
+        to be called by; None if nobody asks, or nobody could call."""
+        if self._progress is None or hosts is None:
+            return contextlib.nullcontext()
+        return listening(self._loop, *hosts, self._advanced)
+
+    def _advanced(self, progress: JobProgress) -> None:
+        if self._progress is not None and progress.task_id not in self._ended:
+            self._progress.advanced(progress)
 
 
 class SparkRunner(Runner):
@@ -96,19 +125,12 @@ class SparkRunner(Runner):
         self, jobs: Sequence[Job], progress: Progress | None
     ) -> Callable[[], list[JobResult]]:
         """What the thread does for a run."""
-        loop = asyncio.get_running_loop()
-        reported: set[str] = set()
-
-        def report(result: JobResult) -> None:
-            # A job is run again when a run of several is taken apart.
-            if progress is not None and result.task_id not in reported:
-                reported.add(result.task_id)
-                loop.call_soon_threadsafe(progress, result)
+        report = Report(asyncio.get_running_loop(), progress)
 
         def work() -> list[JobResult]:
             results = run_isolated(lambda part: self.run_jobs(part, report), jobs)
             for result in results:
-                report(result)
+                report.ended(result)
             return results
 
         return work

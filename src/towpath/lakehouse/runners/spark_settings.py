@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 LOOPBACK = "127.0.0.1"
+DRIVER_HOST = "spark.driver.host"
+BIND_ADDRESS = "spark.driver.bindAddress"
+STANDALONE = "spark://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +29,6 @@ class SparkSettings:
     """Spark's own settings, stronger than what is derived from these ones."""
     tasks: int | None = None
     """Tasks of a run; None: as many as Spark has cores."""
-    driver_host: str = LOOPBACK
-    """The address that the driver and its UI bind and executors call."""
     driver_memory_mb: int = 512
     """The driver's heap; Spark refuses less than 450. The work itself is done in Python."""
     ui_port: int | None = 4040
@@ -42,6 +45,30 @@ class SparkSettings:
         object.__setattr__(self, "work_dir", self.work_dir.absolute())
 
     @property
+    def driver_hosts(self) -> tuple[str, str] | None:
+        """The address that the driver and its UI bind, and the one by which executors call it; None
+        where Spark itself has to find them."""
+        told = self.conf.get(DRIVER_HOST) or (LOOPBACK if self.is_local else seen_by(self.master))
+        return None if told is None else (self.conf.get(BIND_ADDRESS, told), told)
+
+    @property
     def is_local(self) -> bool:
         """Whether the tasks run inside the driver's JVM and on this machine."""
         return self.remote is None and self.master.startswith("local")
+
+
+def seen_by(master: str) -> str | None:
+    """The address of this machine on the way to a standalone master, or to the first of several;
+    None for other masters, and for one that cannot be found. Nothing is sent."""
+    if not master.startswith(STANDALONE):
+        return None
+    try:
+        first = urlsplit(master.split(",", 1)[0])
+        family, *_, target = socket.getaddrinfo(
+            first.hostname, first.port or 7077, type=socket.SOCK_DGRAM
+        )[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(target)
+            return str(probe.getsockname()[0])
+    except (OSError, ValueError):
+        return None
