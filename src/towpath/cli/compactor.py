@@ -44,7 +44,9 @@ def compactor(
     from towpath.observe import logging
 
     settings = load(config, assignments or [], {"data_dir": data_dir}, warn=not supervised)
-    logging.configure(settings.log_level, settings.log_format)
+    # One round shows bars and a table; lines of the log between them are for what goes wrong.
+    level = "warning" if once and settings.log_level == "info" else settings.log_level
+    logging.configure(level, settings.log_format)
     try:
         check(settings)
     except CannotCompact as error:

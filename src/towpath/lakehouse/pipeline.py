@@ -202,6 +202,7 @@ class Pipeline:
                 work.append(found)
                 assert found.due is not None
                 left_bytes -= found.due.wal_bytes
+                summary.more |= found.due.is_cut
                 busy.add(stream)
         work += await self._plan_rewrites(topics, locked, busy, len(work))
         work += await self._plan_key_compactions(topics, locked, busy, len(work))

@@ -38,6 +38,8 @@ class Range:
     entries: tuple[EntryRow, ...]
     tombstones_below: int = 0
     """Key compaction: markers of deleted keys below this offset may go."""
+    is_cut: bool = False
+    """Whether more of the stream is waiting than one task takes."""
 
     @property
     def start(self) -> int:
@@ -106,6 +108,7 @@ class Planner:
         settings = self._settings
         taken: list[EntryRow] = []
         size_bytes = 0
+        is_cut = False
         async for entry in self._entries(stream, self._known_offset(stream)):
             if not is_wal(entry):
                 if taken:
@@ -117,10 +120,13 @@ class Planner:
                 or size_bytes + wal_bytes_of(entry) > settings.job_max_bytes
                 or len(taken) >= settings.job_max_entries
             ):
+                is_cut = True
                 break
             taken.append(entry)
             size_bytes += wal_bytes_of(entry)
-        return Range(JobKind.COMPACT, topic, partition, tuple(taken)) if taken else None
+        if not taken:
+            return None
+        return Range(JobKind.COMPACT, topic, partition, tuple(taken), is_cut=is_cut)
 
     async def small_files(self, topic: Topic, partition: int) -> Range | None:
         """Neighbouring Parquet entries that are worth being one, the first such run; or None."""
