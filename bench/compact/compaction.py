@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from bench.compact.fill import PARTITIONS, Filled, bootstrap_of, fill
 from bench.compact.part import GB, MB, Context, Part
 from bench.compact.process_tree import tree_cpu_seconds
-from bench.compact.rows import KAFKA_SPARK, SHAPES, TOWPATH, WAL, Shape
+from bench.compact.rows import BY_ID, KAFKA_SPARK, SHAPES, TOWPATH, TUNED_SPARK, WAL, Shape
 from bench.compact.session import Session, SparkSession, TowpathSession
+from bench.compact.spark_round import PLAIN, TUNED
 from bench.plan import rotated
 from bench.results import Measurement
 from bench.systems import Kafka, System, Towpath
 
 FETCH_TIMEOUT_MS = 600_000
+COMPARED = ("compact", "compact-records", "compact-cpu", "compact-tuned")
+"""Rows that hold our compaction against Spark's own way."""
 
 
 class Compaction(Part):
@@ -30,7 +34,7 @@ class Compaction(Part):
     rows = frozenset(
         f"{prefix}-{shape.id}"
         for shape in SHAPES
-        for prefix in ("compact", "compact-records", "compact-cpu", "catch-up", "catch-up-cpu")
+        for prefix in (*COMPARED, "catch-up", "catch-up-cpu")
     )
 
     def run(self, context: Context) -> None:
@@ -49,7 +53,7 @@ class Compaction(Part):
 
 
 def _compared_rows(shape: Shape) -> list[str]:
-    return [f"{prefix}-{shape.id}" for prefix in ("compact", "compact-records", "compact-cpu")]
+    return [f"{prefix}-{shape.id}" for prefix in COMPARED]
 
 
 def _catch_up_rows(shape: Shape) -> list[str]:
@@ -68,7 +72,8 @@ class _Side:
 
     name: str
     system: System
-    session: Session
+    sessions: Mapping[str, Session]
+    """By the name under which their values are kept."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -82,18 +87,21 @@ class _Side:
     def warm_up(self, shape: Shape) -> Filled:
         """Compact a smaller topic of the same records."""
         warm = fill(self.system, f"warm-{shape.id}", shape, self.context.scale.warmup_bytes)
-        self.session.ask({"topic": warm.topic, "records": warm.records})
+        for session in self.sessions.values():
+            session.ask({"topic": warm.topic, "records": warm.records})
         return warm
 
     def compact(self, shape: Shape, filled: Filled) -> None:
-        """One measured round."""
-        os.sync()
-        broker_before_s = tree_cpu_seconds(self.system.process.pid)
-        told = self.session.ask({"topic": filled.topic, "records": filled.records})
-        broker_cpu_s = tree_cpu_seconds(self.system.process.pid) - broker_before_s
-        raw = {**told, "bytes": filled.size_bytes, "broker_cpu_seconds": broker_cpu_s}
-        for row, value in compaction_values(shape, filled, told).items():
-            self.context.keep(row, self.name, Measurement(value, raw=raw))
+        """One measured round of each session."""
+        for name, session in self.sessions.items():
+            os.sync()
+            broker_before_s = tree_cpu_seconds(self.system.process.pid)
+            told = session.ask({"topic": filled.topic, "records": filled.records})
+            broker_cpu_s = tree_cpu_seconds(self.system.process.pid) - broker_before_s
+            raw = {**told, "bytes": filled.size_bytes, "broker_cpu_seconds": broker_cpu_s}
+            for row, value in compaction_values(shape, filled, told).items():
+                if name in (TOWPATH, BY_ID[row].peer):
+                    self.context.keep(row, name, Measurement(value, raw=raw))
 
 
 def compaction_values(shape: Shape, filled: Filled, told: dict[str, Any]) -> dict[str, float]:
@@ -103,6 +111,7 @@ def compaction_values(shape: Shape, filled: Filled, told: dict[str, Any]) -> dic
         f"compact-{shape.id}": size_mb / told["seconds"],
         f"compact-records-{shape.id}": filled.records / told["seconds"],
         f"compact-cpu-{shape.id}": size_mb / told["cpu_seconds"],
+        f"compact-tuned-{shape.id}": size_mb / told["seconds"],
     }
 
 
@@ -118,8 +127,9 @@ class _Ours(_Side):
         stack.callback(self.system.kill)
         self.system.process.start()
         log = directory / "compactor.log"
-        self.session = stack.enter_context(TowpathSession(directory / "data", log))
-        self.session.answer()
+        session = stack.enter_context(TowpathSession(directory / "data", log))
+        session.answer()
+        self.sessions = {TOWPATH: session}
 
     def measure(self, shape: Shape) -> None:
         """Fill, fetch, compact, fetch again."""
@@ -164,7 +174,7 @@ class _Ours(_Side):
 
 
 class _Theirs(_Side):
-    """Apache Kafka, and Spark with its Kafka source and Iceberg's writer."""
+    """Apache Kafka, and Spark with its Kafka source and Iceberg's writer in both styles."""
 
     name = KAFKA_SPARK
 
@@ -174,10 +184,14 @@ class _Theirs(_Side):
         self.system.format()
         stack.callback(self.system.kill)
         self.system.process.start()
-        directory = context.make_directory("spark")
-        log, bootstrap = directory / "spark.log", bootstrap_of(self.system)
-        self.session = stack.enter_context(SparkSession(directory, bootstrap, log))
-        self.session.answer()
+        bootstrap = bootstrap_of(self.system)
+        sessions = {}
+        for name, style in ((KAFKA_SPARK, PLAIN), (TUNED_SPARK, TUNED)):
+            directory = context.make_directory(f"spark-{style}")
+            session = SparkSession(directory, bootstrap, style, directory / "spark.log")
+            sessions[name] = stack.enter_context(session)
+            session.answer()
+        self.sessions = sessions
 
     def measure(self, shape: Shape) -> None:
         """Only what is compared: Kafka's fetches are the broker's benchmark."""

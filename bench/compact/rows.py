@@ -12,7 +12,9 @@ from bench.goals import Goal
 
 TOWPATH = "towpath"
 KAFKA_SPARK = "kafka + spark"
-"""What a user would run otherwise: Spark's Kafka source and Iceberg's writer."""
+"""What a user would run otherwise: Spark's Kafka source and Iceberg's writer, as they come."""
+TUNED_SPARK = "kafka + spark, tuned"
+"""The same with the fastest settings that were found."""
 WAL = "the same from WAL"
 TENTH = "10th commit"
 MAX_AGE = "compaction.wal.max.age"
@@ -79,6 +81,7 @@ def _shape_rows(shape: Shape) -> tuple[Row, ...]:
             (SPEED_GOAL,)),
         Row(f"compact-records-{shape.id}", f"compaction, {shape.title}", "records/s", True,
             KAFKA_SPARK),
+        Row(f"compact-tuned-{shape.id}", f"compaction, {shape.title}", "MB/s", True, TUNED_SPARK),
         Row(f"compact-cpu-{shape.id}", f"CPU of compaction, {shape.title}", per_cpu, True,
             KAFKA_SPARK, (cpu_goal,)),
     )  # fmt: skip

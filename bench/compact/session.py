@@ -108,8 +108,9 @@ class TowpathSession(Session):
 
 
 class SparkSession(Session):
-    """Spark with its Kafka source and Iceberg's writer, in a directory of its own."""
+    """Spark with its Kafka source and Iceberg's writer, in a directory of its own; for the style
+    see `spark_round`."""
 
-    def __init__(self, directory: Path, bootstrap: str, log_file: Path) -> None:
-        arguments = [str(directory), bootstrap]
+    def __init__(self, directory: Path, bootstrap: str, style: str, log_file: Path) -> None:
+        arguments = [str(directory), bootstrap, style]
         super().__init__("bench.compact.spark_round", arguments, log_file)

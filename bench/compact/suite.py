@@ -17,7 +17,7 @@ from bench.compact.memory import Memory
 from bench.compact.part import Context, Part
 from bench.compact.report import results_table, write_report
 from bench.compact.results import Results
-from bench.compact.rows import KAFKA_SPARK, ROWS, wanted_rows
+from bench.compact.rows import KAFKA_SPARK, ROWS, TUNED_SPARK, wanted_rows
 from bench.compact.scale import FULL, QUICK
 from bench.compact.spark_jars import spark_jars
 from bench.errors import BenchError
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     output = options.output or (PARTIAL_RESULTS if is_partial else RESULTS)
     allow_files()
     program = prepare()
-    if any(row.peer == KAFKA_SPARK for row in ROWS if row.id in wanted):
+    if any(row.peer in (KAFKA_SPARK, TUNED_SPARK) for row in ROWS if row.id in wanted):
         spark_jars()
     settings = {"quick": options.quick, "only": patterns, "runs": runs, **scale.to_json()}
     results = Results(describe(CACHE), settings)

@@ -34,6 +34,7 @@ def test_values_of_a_round() -> None:
         "compact-1k-lz4": 250.0,
         "compact-records-1k-lz4": 250_000.0,
         "compact-cpu-1k-lz4": 125.0,
+        "compact-tuned-1k-lz4": 250.0,
     }
 
 
