@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from towpath.cli.errors import CliError
-from towpath.cli.read_only_sqlite import read_sqlite
 from towpath.cli.table_catalog import CatalogPlace, TableCatalog
 from towpath.cli.table_document import TableDocument
+from towpath.metadata.sqlite.read_only import read_sqlite
+from towpath.metadata.store import StoreUnavailable
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -26,7 +27,10 @@ class SqliteTables(TableCatalog):
         if not file.exists():
             raise CliError(f"no tables yet: {file} does not exist")
         self._place = place
-        self._locations = read_sqlite(file, self._rows)
+        try:
+            self._locations = read_sqlite(file, self._rows)
+        except StoreUnavailable as error:
+            raise CliError(str(error)) from error
 
     def names(self) -> list[str]:
         return sorted(self._locations)

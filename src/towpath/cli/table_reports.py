@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from towpath.cli.errors import CliError
-from towpath.cli.stored_topics import LogBounds, StoredTopic
+from towpath.cli.stored_topics import StoredTopic
 from towpath.cli.table_document import Snapshot, TableDocument
 from towpath.cli.table_files import FileReport
 from towpath.lakehouse.iceberg import marks
 from towpath.lakehouse.tables import NO_MARK, Mark, TableError
+from towpath.log.interface import Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def report_snapshots(document: TableDocument) -> list[SnapshotReport]:
 
 def _partitions(
     document: TableDocument, topic: StoredTopic | None
-) -> list[tuple[int, Mark, LogBounds | None]]:
+) -> list[tuple[int, Mark, Bounds | None]]:
     try:
         known = marks.decode_marks(document.properties.get(marks.PARTITIONS))
     except TableError as error:
@@ -131,7 +132,7 @@ def _partitions(
     ]
 
 
-def _lag(bounds: LogBounds | None, mark: Mark) -> int | None:
+def _lag(bounds: Bounds | None, mark: Mark) -> int | None:
     """Records that left the log before they got to the table are nothing to wait for."""
     return None if bounds is None else max(0, bounds.end - max(mark.end, bounds.start))
 

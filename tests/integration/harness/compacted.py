@@ -13,9 +13,9 @@ from typing import Any
 from tests.integration.harness.towpath_process import REPOSITORY
 from tests.integration.harness.waiting import wait_until
 
-from towpath.cli.read_only_sqlite import read_sqlite
 from towpath.log.object.entries import decode
 from towpath.metadata.keys import streams, topics
+from towpath.metadata.sqlite.read_only import read_sqlite
 from towpath.metadata.store import KeyValue
 
 COMPACTION_TIMEOUT_S = 180.0

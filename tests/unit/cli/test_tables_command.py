@@ -322,7 +322,7 @@ def test_damage_is_one_line(orders: DataDir, ask: Ask, fail: Callable[..., str])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("PRAGMA user_version = 99", "was written by a newer release (schema version 99)"),
+        ("PRAGMA user_version = 99", "has schema version 99, written by a newer release"),
         ("PRAGMA application_id = 1", "is not a metadata store"),
     ],
 )
@@ -333,7 +333,7 @@ def test_a_store_of_others(
     connection = sqlite3.connect(store, isolation_level=None)
     connection.execute(change)
     connection.close()
-    assert fail("list", "--data-dir", str(orders.path)) == f"{store} {message}"
+    assert fail("list", "--data-dir", str(orders.path)).startswith(f"{store} {message}")
 
 
 def test_tables_of_others(orders: DataDir, ask: Ask, fail: Callable[..., str]) -> None:

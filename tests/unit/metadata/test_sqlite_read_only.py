@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from towpath.cli.errors import CliError
-from towpath.cli.read_only_sqlite import read_sqlite
+from towpath.metadata.sqlite.read_only import read_sqlite
+from towpath.metadata.store import StoreUnavailable
 
 
 def test_a_database_that_is_opened_meanwhile_is_read_again(tmp_path: Path) -> None:
@@ -37,5 +37,5 @@ def test_a_database_that_is_opened_meanwhile_is_read_again(tmp_path: Path) -> No
 def test_a_database_that_is_none(tmp_path: Path) -> None:
     path = tmp_path / "some.sqlite"
     path.write_bytes(b"not a database " * 100)
-    with pytest.raises(CliError, match="file is not a database"):
+    with pytest.raises(StoreUnavailable, match="file is not a database"):
         read_sqlite(path, lambda c: c.execute("SELECT 1 FROM t").fetchone())

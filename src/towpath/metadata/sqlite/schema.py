@@ -48,7 +48,7 @@ def open_writer(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:
     """
     connection = _connect(path, busy_timeout_ms)
     try:
-        _refuse_foreign(connection, path)
+        check_release(connection, path)
         mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         if mode != "wal":
             raise UnsupportedDatabase(f"{path} does not lie on a local file system (no WAL mode)")
@@ -72,7 +72,8 @@ def _connect(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None)
 
 
-def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
+def check_release(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise UnsupportedDatabase unless it is empty or a store that this release can read."""
     try:
         version = _number(connection, "PRAGMA user_version")
         application = _number(connection, "PRAGMA application_id")

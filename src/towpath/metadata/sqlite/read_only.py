@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from towpath.cli.errors import CliError
+from towpath.metadata.store import StoreUnavailable
 
 BUSY_TIMEOUT_S = 10.0
 ATTEMPTS = 5
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def read_sqlite(path: Path, work: Callable[[sqlite3.Connection], T]) -> T:
-    """What `work` reads in one transaction of an existing file. Raises CliError."""
+    """What `work` reads in one transaction of an existing file. Raises StoreUnavailable."""
     for _ in range(ATTEMPTS):
         at_rest = not _log_of(path).exists()
         try:
@@ -32,10 +32,10 @@ def read_sqlite(path: Path, work: Callable[[sqlite3.Connection], T]) -> T:
         except (OSError, sqlite3.Error) as error:
             if at_rest and _log_of(path).exists():
                 continue
-            raise CliError(f"cannot read {path}: {error}") from error
+            raise StoreUnavailable(f"cannot read {path}: {error}") from error
         if not at_rest or (before.st_mtime_ns == after.st_mtime_ns and not _log_of(path).exists()):
             return result
-    raise CliError(f"cannot read {path}: it is opened and closed all the time")
+    raise StoreUnavailable(f"cannot read {path}: it is opened and closed all the time")
 
 
 def _read(path: Path, work: Callable[[sqlite3.Connection], T], *, at_rest: bool) -> T:
