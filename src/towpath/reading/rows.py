@@ -1,0 +1,105 @@
+"""The rows of a plan's parts as Arrow record batches of the table's columns.
+
+Nothing here runs on an event loop: it reads objects and decodes them in the calling thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from towpath.errors import LogDamaged
+from towpath.lakehouse.jobs.compact import ranges
+from towpath.lakehouse.jobs.parquet_in import RangeFile
+from towpath.lakehouse.jobs.read_ahead import read_in_order
+from towpath.objects.worker import WorkerObjects
+from towpath.reading.parts import FilePart, Part, WalPart
+from towpath.records import table
+from towpath.records.to_arrow import OpenBatch, decode_batches, open_batch
+
+GROUP_BYTES = 8 << 20
+"""Decoded WAL bytes that become one record batch, about."""
+
+
+def rows_of(
+    objects: WorkerObjects, partition: int, part: Part, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The part's rows in the order of their offsets: some columns of the table, or all of them, in
+    the order asked. Raises ObjectNotFound if what was planned is gone since."""
+    if isinstance(part, FilePart):
+        return file_rows(objects, part, columns)
+    return wal_rows(objects, partition, [part], columns)
+
+
+def wal_rows(
+    objects: WorkerObjects,
+    partition: int,
+    parts: Sequence[WalPart],
+    columns: Sequence[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of WAL parts that follow each other."""
+    schema = table.arrow_schema()
+    for group in _groups(objects, parts):
+        rows = decode_batches(group, partition, schema)
+        clipped = _between(rows, parts[0].start, parts[-1].end)
+        if clipped.num_rows:
+            yield clipped if columns is None else clipped.select(list(columns))
+
+
+def file_rows(
+    objects: WorkerObjects, part: FilePart, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file, row group by row group, of which those without any of the part's
+    offsets are passed over."""
+    file = part.file
+    wanted = table.arrow_schema().names if columns is None else list(columns)
+    read = [*dict.fromkeys([*wanted, table.OFFSET])]
+    try:
+        with pq.ParquetFile(RangeFile(objects, file.path, file.size_bytes)) as opened:
+            if opened.metadata.num_rows != file.record_count:
+                raise LogDamaged(f"{file.path} has {opened.metadata.num_rows} rows")
+            at = opened.schema_arrow.get_field_index(table.OFFSET)
+            for index in range(opened.num_row_groups):
+                bounds = opened.metadata.row_group(index).column(at).statistics
+                if bounds.max < part.start or bounds.min >= part.end:
+                    continue
+                rows = opened.read_row_group(index, columns=read, use_threads=False)
+                for batch in rows.to_batches():
+                    clipped = _between(batch, part.start, part.end)
+                    if clipped.num_rows:
+                        yield clipped.select(wanted)
+    except pa.ArrowException as error:
+        raise LogDamaged(f"{file.path} is damaged: {error}") from error
+
+
+def _groups(objects: WorkerObjects, parts: Sequence[WalPart]) -> Iterator[list[OpenBatch]]:
+    group: list[OpenBatch] = []
+    size_bytes = 0
+    for span, content in read_in_order(objects, ranges([part.chunk for part in parts])):
+        data = memoryview(content)
+        for base_offset, position, length in span.batches:
+            at = position - span.position
+            batch = open_batch(data[at : at + length], base_offset)
+            group.append(batch)
+            size_bytes += len(batch.payload)
+            if size_bytes >= GROUP_BYTES:
+                yield group
+                group, size_bytes = [], 0
+    if group:
+        yield group
+
+
+def _between(rows: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
+    """The rows whose offsets lie in `[start, end)`."""
+    offsets = rows.column(rows.schema.get_field_index(table.OFFSET)).to_numpy()
+    if not len(offsets) or (offsets[0] >= start and offsets[-1] < end and _rises(offsets)):
+        return rows
+    mask = (offsets >= start) & (offsets < end)
+    return rows if mask.all() else rows.filter(pa.array(mask))
+
+
+def _rises(offsets: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
+    return bool(np.all(np.diff(offsets) > 0))
