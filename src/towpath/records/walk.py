@@ -204,7 +204,11 @@ def iterate(
     batch: Buffer, decompressed_max_bytes: int = compression.STORED_BYTES_MAX
 ) -> Iterator[Record]:
     """The records of a whole batch, as copies. InvalidBatch or CorruptBatch if it is damaged."""
-    header, data = _open(batch, decompressed_max_bytes)
+    return records_of(*_open(batch, decompressed_max_bytes))
+
+
+def records_of(header: BatchHeader, data: bytes) -> Iterator[Record]:
+    """The same of a batch that is decompressed already."""
     at = 0
     for index in range(header.record_count):
         try:
