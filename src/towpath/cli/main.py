@@ -18,6 +18,7 @@ from towpath.cli import (
     consume,
     produce,
     soak,
+    sql,
     tables,
     test,
     topics,
@@ -65,6 +66,7 @@ app.command("broker", help=broker.HELP)(broker.broker)
 app.command("compactor", help=compactor.HELP)(compactor.compactor)
 app.add_typer(topics.app, name="topics")
 app.add_typer(tables.app, name="tables")
+app.command("sql", help=sql.HELP)(sql.sql)
 app.command("produce", help=produce.HELP)(produce.produce)
 app.command("consume", help=consume.HELP)(consume.consume)
 app.add_typer(config.app, name="config")

@@ -5,6 +5,7 @@ Nothing here runs on an event loop: it reads objects and decodes them in the cal
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,10 +19,13 @@ from towpath.lakehouse.jobs.read_ahead import read_in_order
 from towpath.objects.worker import WorkerObjects
 from towpath.reading.parts import FilePart, Part, WalPart
 from towpath.records import table
+from towpath.records.few_to_arrow import decode_few
 from towpath.records.to_arrow import OpenBatch, decode_batches, open_batch
 
 GROUP_BYTES = 8 << 20
 """Decoded WAL bytes that become one record batch, about."""
+FEW_BYTES = 1 << 20
+"""Stored bytes that are decoded sooner in Python than the kernel is loaded."""
 
 
 def rows_of(
@@ -42,8 +46,9 @@ def wal_rows(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of WAL parts that follow each other."""
     schema = table.arrow_schema()
+    decode = decode_few if _are_few(parts) else decode_batches
     for group in _groups(objects, parts):
-        rows = decode_batches(group, partition, schema)
+        rows = decode(group, partition, schema)
         clipped = _between(rows, parts[0].start, parts[-1].end)
         if clipped.num_rows:
             yield clipped if columns is None else clipped.select(list(columns))
@@ -73,6 +78,10 @@ def file_rows(
                         yield clipped.select(wanted)
     except pa.ArrowException as error:
         raise LogDamaged(f"{file.path} is damaged: {error}") from error
+
+
+def _are_few(parts: Sequence[WalPart]) -> bool:
+    return "numba" not in sys.modules and sum(part.size_bytes for part in parts) <= FEW_BYTES
 
 
 def _groups(objects: WorkerObjects, parts: Sequence[WalPart]) -> Iterator[list[OpenBatch]]:
