@@ -1,3 +1,3 @@
 """Towpath: a Kafka-compatible streaming system whose topics are also Iceberg tables."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

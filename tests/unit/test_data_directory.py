@@ -1,7 +1,8 @@
-"""A data directory that release 0.1.0 wrote opens in this release, and every record is there.
+"""Data directories that earlier releases wrote open in this one, and every record is there.
 
-It was made by `towpath up`, five records with keys and headers in partition 0 of `kept`, the
-numbers 1 to 100 in one lz4 batch in partition 1, and a topic that was deleted again.
+They were made by `towpath up`, five records with keys and headers in partition 0 of `kept`, the
+numbers 1 to 100 in one lz4 batch in partition 1, and a topic that was deleted again. In that of
+0.3.0 all records are in Parquet files and in a table.
 """
 
 from __future__ import annotations
