@@ -45,6 +45,7 @@ def sql(
     settings = load(config, assignments or [], {"data_dir": data_dir})
     from towpath.errors import TowpathError
     from towpath.metadata.store import MetadataError
+    from towpath.objects.store import ObjectStoreError
     from towpath.query.engine import TopicQueries
 
     try:
@@ -53,7 +54,7 @@ def sql(
             return _run(queries, query, output)
         finally:
             queries.close()
-    except (TowpathError, MetadataError, OSError) as error:
+    except (TowpathError, MetadataError, ObjectStoreError, OSError) as error:
         raise CliError(str(error)) from error
 
 

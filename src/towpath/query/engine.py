@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from towpath.errors import TowpathError
+from towpath.objects.store import ObjectNotFound
 from towpath.objects.worker import WorkerObjects, open_worker_objects
 from towpath.query.views import drop_view, make_view
 from towpath.reading.index import IndexReader, at_one_moment
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 10_000
 """Rows that an answer hands over at once."""
+PLANS_MAX = 3
+"""A WAL object may be compacted and deleted between the plan and its reading: then the index tells
+where its records are now."""
 TOPICS_MAX = 100
 """Topics that one statement may name."""
 _MISSING = re.compile(r'Table with name "?(?P<name>.+?)"? does not exist')
@@ -122,9 +126,6 @@ class TopicQueries:
     def _show(self, names: Sequence[str]) -> bool:
         """Make views of these names, instead of those of the last statement; False if one is no
         topic."""
-        for name in self._shown:
-            drop_view(self._connection, name)
-        self._shown = []
 
         def plan(reader: IndexReader) -> list[tuple[str, TopicPlan]] | None:
             known = reader.topic_names()
@@ -134,11 +135,24 @@ class TopicQueries:
             found = zip(names, topics, strict=True)
             return [(name, plan_topic(reader, topic)) for name, topic in found if topic is not None]
 
-        plans = at_one_moment(self._metadata, plan) if names else []
-        for name, found in plans or []:
-            make_view(self._connection, name, found, self._objects, self._file_name)
-            self._shown.append(name)
+        for plans_left in reversed(range(PLANS_MAX)):
+            plans = at_one_moment(self._metadata, plan) if names else []
+            try:
+                self._make_views(plans or [])
+                break
+            except ObjectNotFound as error:
+                if not plans_left:
+                    raise QueryFailed(f"{error} is gone, and the index still names it") from error
         return plans is not None
+
+    def _make_views(self, plans: Sequence[tuple[str, TopicPlan]]) -> None:
+        """Make these views, and forget all others."""
+        for name in self._shown:
+            drop_view(self._connection, name)
+        self._shown = []
+        for name, found in plans:
+            self._shown.append(name)
+            make_view(self._connection, name, found, self._objects, self._file_name)
 
     def _file_name(self, path: str) -> str:
         return str(Path(self._root) / path)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from towpath.log.interface import Bounds
-from towpath.log.object.entries import Entry, decode
+from towpath.log.object.entries import Entry, UnknownEntry, decode
 from towpath.metadata.keys import streams, topics
 from towpath.metadata.keys.topics import TopicRecord
 from towpath.metadata.sqlite.errors import UnsupportedDatabase
@@ -77,5 +77,5 @@ def at_one_moment(path: Path, work: Callable[[IndexReader], T]) -> T:
         return read_sqlite(path, read)
     except UnsupportedDatabase as error:
         raise StoreUnavailable(str(error)) from error
-    except ValueError as error:
+    except (UnknownEntry, ValueError) as error:
         raise StoreUnavailable(f"cannot read {path}: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -64,6 +65,12 @@ def test_a_failure_is_one_line(data_dir: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == (
         "towpath: there is no topic 'order_s'; did you mean 'orders'?\n"
     )
+
+
+def test_no_objects_are_one_line(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(data_dir / "objects")
+    assert sql(data_dir, "SELECT * FROM orders") == 1
+    assert "towpath: cannot open the object store" in capsys.readouterr().err
 
 
 def test_the_prompt(
