@@ -1,4 +1,4 @@
-"""What is shown while a round runs."""
+"""What is shown while a round runs and when it has ended."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from structlog.testing import capture_logs
 from tests.unit.lakehouse.helpers_jobs import some_job
 
 from towpath.cli.compaction_progress import LoggedProgress, RoundProgress, Tally
+from towpath.cli.compaction_report import show_summary
+from towpath.cli.output import Output
+from towpath.lakehouse.pipeline import RoundSummary
 from towpath.lakehouse.plan import JobProgress, JobResult, ParquetFile
 
 FILE = ParquetFile("a.parquet", 10, 1, 10, 10, 19, 0, 0)
@@ -76,3 +79,11 @@ def test_a_service_logs_a_long_round_now_and_then(monkeypatch: pytest.MonkeyPatc
     assert line["event"] == "compacting"
     assert (line["records"], line["input_bytes"], line["of_bytes"]) == (5, 5_000_000, 10_000_000)
     assert line["mb_per_second"] == 0.5
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_a_round_says_whether_more_is_waiting(
+    more: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_summary(RoundSummary(more=more), 1.0, Output.TABLE)
+    assert ("run it again" in capsys.readouterr().err) is more
