@@ -30,16 +30,20 @@ class _Running:
         self.topic = job.topic
         self.total_bytes = job.input_bytes
         self._offsets = max(job.end - job.start, 1)
+        self._parts: dict[int, JobProgress] = {}
         self.done_bytes = 0
         self.records = 0
         self.files = 0
 
     def advance(self, progress: JobProgress) -> None:
         """Its worker says so; an attempt that begins again does not take back what was shown."""
-        share = min(progress.record_count / self._offsets, 1.0)
+        self._parts[progress.part] = progress
+        records = sum(part.record_count for part in self._parts.values())
+        files = sum(part.file_count for part in self._parts.values())
+        share = min(records / self._offsets, 1.0)
         self.done_bytes = max(self.done_bytes, int(self.total_bytes * share))
-        self.records = max(self.records, progress.record_count)
-        self.files = max(self.files, progress.file_count)
+        self.records = max(self.records, records)
+        self.files = max(self.files, files)
 
     def end(self, result: JobResult) -> None:
         """What it did in the end."""

@@ -126,6 +126,8 @@ class Job:
     """Of the store's service, secrets too: they must not get into titles or logs."""
     progress_to: str | None = None
     """Where its worker tells how far it has come; see `runners/live.py`."""
+    part: int = 0
+    """Tells the parts of a job apart that was cut to be run by several tasks."""
 
     @property
     def input_bytes(self) -> int:
@@ -141,11 +143,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How far a job has come that still runs."""
+    """How far a job has come that still runs, or one part of it."""
 
     task_id: str
     record_count: int
     file_count: int
+    part: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,15 @@ def test_an_attempt_that_begins_again_takes_nothing_back() -> None:
     assert tally.of_topic("clicks") == (1_000, 10, 1)
 
 
+def test_the_parts_of_a_cut_job_add_up() -> None:
+    tally = Tally()
+    tally.planned([some_job(0, 1_000)])
+    tally.advanced(JobProgress("task-0", 2, 1))
+    tally.advanced(JobProgress("task-0", 4, 1, part=1))
+    tally.advanced(JobProgress("task-0", 3, 1))
+    assert tally.of_topic("clicks") == (700, 7, 2)
+
+
 def test_jobs_of_other_rounds_are_ignored() -> None:
     tally = Tally()
     tally.planned([some_job(0, 1_000)])

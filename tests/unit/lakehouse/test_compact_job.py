@@ -21,6 +21,7 @@ from towpath.errors import CorruptBatch, LogDamaged
 from towpath.lakehouse.jobs import compact, parquet_out
 from towpath.lakehouse.jobs.compact import READ_BYTES_MAX, READ_GAP_BYTES_MAX, ranges
 from towpath.lakehouse.plan import Job, JobKind, JobResult, ParquetFile, WalChunk
+from towpath.lakehouse.runners import balance
 from towpath.log.object.wal_format import encode_wal
 from towpath.objects.store import Buffer, ObjectNotFound
 from towpath.objects.worker import FileObjects
@@ -156,6 +157,24 @@ def test_files_hold_every_record(world: World, codec: int) -> None:
     assert result.cpu_seconds > 0
 
 
+def test_the_parts_of_a_cut_job_hold_every_record(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(balance, "PIECE_BYTES_MIN", 1)
+    monkeypatch.setattr(balance, "JOB_OVERHEAD_BYTES", 0)
+    for count in (45, 40, 48):
+        world.add(build_batch(records(count)), build_batch(records(7)))
+    job = world.job()
+    pieces = [piece.job for task in balance.deal([job], 3) for piece in task]
+    assert len(pieces) == 3
+    done = [(piece, compact.run(piece, world.objects, "attempt1")) for piece in pieces]
+    result = balance.join(reversed(done))
+    assert seen_rows(world.read(result)) == expected_rows(world)
+    starts = sorted(piece.start for piece in pieces)
+    assert [file.first_offset for file in result.files] == starts
+    assert (result.record_count, result.input_bytes) == (154, job.input_bytes)
+
+
 def test_duckdb_reads_the_same(world: World) -> None:
     world.add(build_batch(records(500), codec=compression.ZSTD))
     world.add(build_batch(records(300)))
@@ -223,8 +242,8 @@ def test_attempts_differ_in_names_only(world: World) -> None:
     world.add(build_batch(records(100)))
     first = compact.run(world.job(), world.objects, "a")
     second = compact.run(world.job(), world.objects, "b")
-    assert [file.path for file in first.files] == ["data/orders/task7-a-00000.parquet"]
-    assert [file.path for file in second.files] == ["data/orders/task7-b-00000.parquet"]
+    assert [file.path for file in first.files] == ["data/orders/task7-a-0-00000.parquet"]
+    assert [file.path for file in second.files] == ["data/orders/task7-b-0-00000.parquet"]
     assert replace(second.files[0], path=first.files[0].path) == first.files[0]
 
 

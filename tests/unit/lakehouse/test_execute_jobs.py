@@ -12,9 +12,9 @@ from tests.unit.lakehouse.helpers_jobs import SeenProgress, some_job
 
 from towpath.lakehouse.plan import Job, JobKind, JobResult, ParquetFile
 from towpath.lakehouse.runners import execute as execute_module
-from towpath.lakehouse.runners.execute import execute
+from towpath.lakehouse.runners.execute import execute, guarded
 from towpath.lakehouse.runners.in_process import InProcessRunner
-from towpath.lakehouse.runners.travel import pack_job, run_packed, unpack_result
+from towpath.lakehouse.runners.travel import Delivery, run_packed
 
 
 @pytest.fixture
@@ -68,6 +68,11 @@ def failing(job: Job, attempt: str) -> JobResult:
     return JobResult(job.task_id, (file,), 10)
 
 
+def guarded_failing(job: Job, attempt: str) -> JobResult:
+    """As a worker runs it."""
+    return guarded(failing, job, attempt)
+
+
 async def test_a_failure_is_a_result_of_its_job_only() -> None:
     seen = SeenProgress()
     runner = InProcessRunner(failing)
@@ -81,12 +86,28 @@ async def test_a_failure_is_a_result_of_its_job_only() -> None:
 
 
 def test_jobs_travel_there_and_back_with_their_places() -> None:
-    jobs = [pack_job(number, some_job(number)) for number in (0, 2)]
-    packed = [*run_packed(failing, jobs), *run_packed(failing, jobs)]
-    results = [unpack_result(data) for data in packed]
-    assert [index for index, _ in results] == [0, 2, 0, 2]
-    paths = [result.files[0].path for _, result in results]
-    assert paths[0] == paths[1]
-    assert paths[2] == paths[3]
-    assert paths[0] != paths[2]
-    assert paths[0].startswith("out/0-")
+    jobs = [some_job(number, size_bytes) for number, size_bytes in enumerate((5, 90 << 20, 7))]
+    delivery = Delivery(jobs, 2)
+    assert [len(task) for task in delivery.tasks] == [1, 2]
+    arrived = [
+        delivery.arrive(data)
+        for task in reversed(delivery.tasks)
+        for data in run_packed(guarded_failing, task)
+    ]
+    results = delivery.results
+    assert arrived == [results[2], results[0], results[1]]
+    assert [result.task_id for result in results] == ["task-0", "task-1", "task-2"]
+    assert [result.error for result in results] == [None, "OSError: the disk is gone", None]
+
+
+def test_every_attempt_has_a_name_of_its_own() -> None:
+    task = Delivery([some_job(0), some_job(2)], 1)
+    packed = task.tasks[0]
+    for data in run_packed(guarded_failing, packed):
+        task.arrive(data)
+    again = Delivery([some_job(0), some_job(2)], 1)
+    for data in run_packed(guarded_failing, packed):
+        again.arrive(data)
+    first, second = ([r.files[0].path for r in run.results] for run in (task, again))
+    assert first[0] == first[1] != second[0] == second[1]
+    assert first[0].startswith("out/0-")

@@ -70,7 +70,7 @@ async def test_a_worker_tells_it_now_and_then_only(
 
 async def test_datagrams_of_strangers_are_not_shown(told: Told) -> None:
     token, port, _ = told.address.split("@")
-    wanted = JobProgress("task-1", 1, 1)
+    wanted = JobProgress("task-1", 1, 1, part=2)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         for data in (
             b"",

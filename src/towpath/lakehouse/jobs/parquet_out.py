@@ -62,7 +62,7 @@ class ParquetOut:
     def __init__(self, job: Job, objects: WorkerObjects, attempt: str) -> None:
         self._job = job
         self._objects = objects
-        self._prefix = f"{job.output_dir}{job.task_id}-{attempt}"
+        self._prefix = f"{job.output_dir}{job.task_id}-{attempt}-{job.part}"
         self._schema = table.arrow_schema(job.field_ids)
         self._pending: dict[int | None, list[pa.RecordBatch]] = {}
         self._pending_bytes: Counter[int | None] = Counter()

@@ -19,16 +19,16 @@ PAUSE_S: Final = 0.2
 def encode(token: str, progress: JobProgress) -> bytes:
     """As it travels."""
     counts = f"{progress.record_count} {progress.file_count}"
-    return f"{token} {progress.task_id} {counts}".encode("ascii")
+    return f"{token} {progress.task_id} {progress.part} {counts}".encode("ascii")
 
 
 def decode(token: str, data: bytes) -> JobProgress | None:
     """The inverse of `encode`; None for what is not of this run."""
     try:
-        given, task_id, records, files = data.decode("ascii").split(" ")
+        given, task_id, part, records, files = data.decode("ascii").split(" ")
         if not secrets.compare_digest(given, token):
             return None
-        return JobProgress(task_id, int(records), int(files))
+        return JobProgress(task_id, int(records), int(files), int(part))
     except ValueError:
         return None
 
@@ -38,6 +38,7 @@ class Teller:
 
     def __init__(self, job: Job) -> None:
         self._task_id = job.task_id
+        self._part = job.part
         self._port: socket.socket | None = None
         self._token = ""
         self._told_s = 0.0
@@ -51,10 +52,9 @@ class Teller:
         if self._port is None or time.monotonic() - self._told_s < PAUSE_S:
             return
         self._told_s = time.monotonic()
+        progress = JobProgress(self._task_id, record_count, file_count, self._part)
         with contextlib.suppress(OSError):
-            self._port.send(
-                encode(self._token, JobProgress(self._task_id, record_count, file_count))
-            )
+            self._port.send(encode(self._token, progress))
 
     def close(self) -> None:
         """Nothing more will be told."""

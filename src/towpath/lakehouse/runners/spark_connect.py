@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from towpath.lakehouse.plan import Job, JobResult
-from towpath.lakehouse.runners.balance import balance
 from towpath.lakehouse.runners.describe import describe
 from towpath.lakehouse.runners.execute import Execute, execute
 from towpath.lakehouse.runners.isolate import TaskFailed
@@ -24,7 +23,7 @@ from towpath.lakehouse.runners.spark_errors import is_task_failure, one_line
 from towpath.lakehouse.runners.spark_runner import Report, SparkRunner
 from towpath.lakehouse.runners.spark_settings import SparkSettings
 from towpath.lakehouse.runners.spark_survivors import find_survivors
-from towpath.lakehouse.runners.travel import pack_job, run_packed, unpack_result
+from towpath.lakehouse.runners.travel import Delivery, run_packed
 
 USER = "towpath"
 LEAF_PARTITIONS = "spark.sql.leafNodeDefaultParallelism"
@@ -102,20 +101,17 @@ class SparkConnectRunner(SparkRunner):
     def _collect(self, session: Any, jobs: Sequence[Job], report: Report) -> list[JobResult]:
         import pyarrow as pa
 
-        dealt = balance(jobs, min(self._cores, TASKS_MAX))
-        tasks = [[pack_job(index, jobs[index]) for index in indices] for indices in dealt]
-        session.conf.set(LEAF_PARTITIONS, str(len(tasks)))
-        table = pa.table({"jobs": pa.array(tasks, pa.list_(pa.binary()))})
+        delivery = Delivery(jobs, min(self._cores, TASKS_MAX))
+        session.conf.set(LEAF_PARTITIONS, str(len(delivery.tasks)))
+        table = pa.table({"jobs": pa.array(delivery.tasks, pa.list_(pa.binary()))})
         run = functools.partial(run_batches, self.execute)
         session.clearTags()
         session.addTag(describe(jobs).replace(",", ";"))
         rows = session.createDataFrame(table).mapInArrow(run, "result binary").toLocalIterator()
-        results: dict[int, JobResult] = {}
         for row in rows:
-            index, result = unpack_result(bytes(row[0]))
-            results[index] = result
-            report.ended(result)
-        return [results[index] for index in range(len(jobs))]
+            if (result := delivery.arrive(bytes(row[0]))) is not None:
+                report.ended(result)
+        return delivery.results
 
 
 def run_batches(execute: Execute, batches: Iterable[Any]) -> Iterator[Any]:

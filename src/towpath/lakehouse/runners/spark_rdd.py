@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from towpath.lakehouse.plan import Job, JobResult
-from towpath.lakehouse.runners.balance import balance
 from towpath.lakehouse.runners.describe import describe
 from towpath.lakehouse.runners.execute import Execute, execute
 from towpath.lakehouse.runners.isolate import TaskFailed
@@ -18,7 +17,7 @@ from towpath.lakehouse.runners.spark_runner import Report, SparkRunner
 from towpath.lakehouse.runners.spark_session import ClassicSession
 from towpath.lakehouse.runners.spark_settings import SparkSettings
 from towpath.lakehouse.runners.spark_survivors import find_survivors
-from towpath.lakehouse.runners.travel import pack_job, run_packed, unpack_result
+from towpath.lakehouse.runners.travel import Delivery, run_packed
 
 JOB_GROUP = "towpath"
 
@@ -78,14 +77,14 @@ class SparkRddRunner(SparkRunner):
         self.session.resume()
 
     def _collect(self, context: Any, jobs: Sequence[Job]) -> list[JobResult]:
-        dealt = balance(jobs, self.settings.tasks or context.defaultParallelism)
-        tasks = [[pack_job(index, jobs[index]) for index in indices] for indices in dealt]
+        delivery = Delivery(jobs, self.settings.tasks or context.defaultParallelism)
+        tasks = delivery.tasks
         # These are properties of the thread, which is the one that runs the job.
         context.setJobGroup(JOB_GROUP, describe(jobs), interruptOnCancel=True)
         run = functools.partial(run_task, self.execute)
-        packed = context.parallelize(tasks, len(tasks)).mapPartitions(run).collect()
-        results = dict(map(unpack_result, packed))
-        return [results[index] for index in range(len(jobs))]
+        for packed in context.parallelize(tasks, len(tasks)).mapPartitions(run).collect():
+            delivery.arrive(packed)
+        return delivery.results
 
 
 def run_task(execute: Execute, tasks: Iterable[list[bytes]]) -> Iterator[bytes]:
