@@ -12,7 +12,7 @@ import threading
 import uuid
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote, urlsplit
@@ -91,9 +91,10 @@ class _OpenFile:
         self.fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         self.size_bytes = os.fstat(self.fd).st_size
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # Bound here, because at the interpreter's end there is no module `os` any more.
         if self.fd >= 0:
-            os.close(self.fd)
+            close(self.fd)
 
 
 class FileObjects:

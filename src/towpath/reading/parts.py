@@ -21,6 +21,8 @@ class FilePart:
     file: DataFile
     start: int
     end: int
+    is_alone: bool = True
+    """Whether no other file has offsets between its first and its last."""
 
     @property
     def is_whole(self) -> bool:
@@ -98,7 +100,7 @@ def _parts_of(entry: Entry, start: int, end: int) -> list[Part]:
         return []
     if entry.is_parquet:
         return [
-            FilePart(file, start, end)
+            FilePart(file, start, end, is_alone=len(stretch.files) == 1)
             for stretch in entry.stretches
             for file in stretch.files
             if file.first_offset < end and file.last_offset >= start

@@ -13,6 +13,7 @@ from towpath.lakehouse.plan import Job, JobKind, JobResult, ParquetFile, WalChun
 from towpath.lakehouse.runners.balance import (
     JOB_OVERHEAD_BYTES,
     PIECE_BYTES_MIN,
+    SHARE_BYTES_MIN,
     UNEVEN_MIN,
     Piece,
     deal,
@@ -72,7 +73,8 @@ def test_every_batch_is_in_one_piece_and_tasks_end_together(mib: list[int], task
     even = sum(loads) / tasks
     # A cut falls between two batches, and a piece that would be small is not cut off.
     small = max(PIECE_BYTES_MIN, even * UNEVEN_MIN)
-    assert max(loads) <= even + 2 * small + tasks * MIB
+    if even >= SHARE_BYTES_MIN:
+        assert max(loads) <= even + 2 * small + tasks * MIB
 
 
 def test_a_single_large_job_is_shared_by_all_tasks() -> None:
@@ -88,9 +90,14 @@ def test_uneven_jobs_are_cut_once() -> None:
 
 
 def test_what_would_become_small_files_is_not_cut() -> None:
-    assert mib_of(deal([job_of_batches(0, 15)], 2)) == [[15]]
-    assert mib_of(deal([job_of_batches(number, 14) for number in range(3)], 2)) == [[14, 14], [14]]
-    assert mib_of(deal([job_of_batches(0, 200), job_of_batches(1, 190)], 2)) == [[200], [190]]
+    assert mib_of(deal([job_of_batches(0, 31)], 2)) == [[31]]
+    assert mib_of(
+        deal([job_of_batches(number, mib) for number, mib in enumerate((33, 30))], 2)
+    ) == [
+        [33],
+        [30],
+    ]
+    assert mib_of(deal([job_of_batches(0, 200), job_of_batches(1, 195)], 2)) == [[200], [195]]
 
 
 def test_only_the_wal_can_be_cut() -> None:

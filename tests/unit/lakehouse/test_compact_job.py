@@ -161,6 +161,7 @@ def test_the_parts_of_a_cut_job_hold_every_record(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(balance, "PIECE_BYTES_MIN", 1)
+    monkeypatch.setattr(balance, "SHARE_BYTES_MIN", 1)
     monkeypatch.setattr(balance, "JOB_OVERHEAD_BYTES", 0)
     for count in (45, 40, 48):
         world.add(build_batch(records(count)), build_batch(records(7)))

@@ -14,9 +14,11 @@ from towpath.lakehouse.plan import Job, JobKind, JobResult, WalChunk
 
 JOB_OVERHEAD_BYTES = 256 << 10
 """What a job costs beside its bytes, in bytes: many empty ones are work as well."""
-PIECE_BYTES_MIN = 8 << 20
+PIECE_BYTES_MIN = 2 << 20
 """Each piece becomes a file of its own, and files should not be small."""
-UNEVEN_MIN = 0.05
+SHARE_BYTES_MIN = 16 << 20
+"""A round with less work for each task is over soon, and its files are small enough as it is."""
+UNEVEN_MIN = 0.03
 """Of a task's even share: below that a cut is not worth its file."""
 
 
@@ -65,7 +67,7 @@ def deal(jobs: Sequence[Job], tasks: int) -> list[list[Piece]]:
     dealt = _deal_whole(jobs, max(1, tasks))
     share_bytes = sum(task.cost_bytes for task in dealt) // len(dealt)
     gain_bytes_min = max(PIECE_BYTES_MIN, int(share_bytes * UNEVEN_MIN))
-    for part in range(1, len(dealt)):
+    for part in range(1, len(dealt) if share_bytes >= SHARE_BYTES_MIN else 0):
         busiest = max(dealt, key=lambda task: task.cost_bytes)
         idlest = min(dealt, key=lambda task: task.cost_bytes)
         wanted_bytes = min(busiest.cost_bytes - share_bytes, share_bytes - idlest.cost_bytes)

@@ -1,0 +1,31 @@
+"""The data source as Spark sees it."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+
+class TowpathSource(DataSource):
+    """A topic: its table and its live tail as one."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "towpath"
+
+    def schema(self) -> StructType:
+        from pyspark_towpath.schema import schema_of
+
+        return schema_of(self.options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from pyspark_towpath.batch_reader import TopicReader
+        from pyspark_towpath.read_options import ReadOptions
+
+        return TopicReader(ReadOptions.parse(self.options), schema.names)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's.
+        from pyspark_towpath.read_options import ReadOptions
+        from pyspark_towpath.stream_reader import TopicStreamReader
+
+        return TopicStreamReader(ReadOptions.parse(self.options, is_streaming=True), schema.names)
