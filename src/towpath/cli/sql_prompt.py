@@ -26,7 +26,7 @@ base_sequence, attributes. Keys and values are bytes: decode(value) makes them t
 
 def prompt(queries: TopicQueries, carry_out: Callable[[str], int]) -> int:
     """Read and carry out statements until the end; `carry_out` prints an answer and counts it."""
-    from towpath.query.engine import QueryFailed
+    from towpath.query.statement import QueryFailed
 
     history = _history()
     print("Type .help for help.")

@@ -6,12 +6,13 @@ exactly once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from towpath.objects.worker import WorkerObjects
+from towpath.query.files import Files
 from towpath.reading.parts import FilePart, PartitionPlan
 from towpath.reading.rows import wal_rows
 from towpath.reading.topic import TopicPlan
@@ -28,11 +29,12 @@ def make_view(
     name: str,
     plan: TopicPlan,
     objects: WorkerObjects,
-    file_name: Callable[[str], str],
+    files: Files,
 ) -> None:
-    """Make the topic visible under a name. `file_name` tells how DuckDB reaches an object."""
+    """Make the topic visible under a name. The tail is read at once; raises ObjectNotFound if a
+    part of it is gone, and what DuckDB raises if a file is."""
     connection.register(_tail(name), tail_of(plan.partitions, objects))
-    selects = [f"SELECT {COLUMNS} FROM {quoted(_tail(name))}", *_files(plan.partitions, file_name)]
+    selects = [f"SELECT {COLUMNS} FROM {quoted(_tail(name))}", *_files(plan.partitions, files)]
     view = " UNION ALL ".join(selects)
     for place in _places(connection, name):
         connection.execute(f"CREATE OR REPLACE VIEW {place} AS {view}")
@@ -77,18 +79,18 @@ def quoted(name: str) -> str:
     return f'"{escaped}"'
 
 
-def _files(partitions: Iterable[PartitionPlan], file_name: Callable[[str], str]) -> list[str]:
+def _files(partitions: Iterable[PartitionPlan], files: Files) -> list[str]:
     """Selects of all files: those that are wanted as a whole together, the others by offset."""
     parts = [part for plan in partitions for part in plan.files]
-    whole = [_literal(file_name(part.file.path)) for part in parts if part.is_whole]
+    whole = [_literal(files.name(part.file)) for part in parts if part.is_whole]
     selects = [_select(", ".join(whole))] if whole else []
-    selects += [_clipped(part, file_name) for part in parts if not part.is_whole]
+    selects += [_clipped(part, files) for part in parts if not part.is_whole]
     return selects
 
 
-def _clipped(part: FilePart, file_name: Callable[[str], str]) -> str:
+def _clipped(part: FilePart, files: Files) -> str:
     between = f'"{table.OFFSET}" >= {part.start} AND "{table.OFFSET}" < {part.end}'
-    return f"{_select(_literal(file_name(part.file.path)))} WHERE {between}"
+    return f"{_select(_literal(files.name(part.file)))} WHERE {between}"
 
 
 def _select(files: str) -> str:

@@ -16,10 +16,9 @@ from towpath.log.object.log import ObjectLog
 from towpath.log.object.settings import ObjectLogSettings
 from towpath.metadata.sqlite.store import SqliteStore
 from towpath.objects.open import open_object_store
-from towpath.objects.store import ObjectNotFound
 from towpath.observe.metrics import Metrics
-from towpath.query import engine, views
-from towpath.query.engine import QueryFailed, TopicQueries
+from towpath.query.engine import TopicQueries
+from towpath.query.statement import QueryFailed
 from towpath.runtime import inline_runtime
 from towpath.topics.catalog import TopicCatalog
 from towpath.topics.effective import TopicDefaults
@@ -142,27 +141,9 @@ def test_stores_that_cannot_be_queried(tmp_path: Path) -> None:
     for given, message in (
         ({}, "does not exist"),
         ({"metadata_url": "memory://"}, "memory://"),
-        ({"objects_url": "s3://bucket/x"}, "only files"),
     ):
         with pytest.raises(QueryFailed, match=message):
             TopicQueries(Settings.model_validate({"data_dir": tmp_path / "none", **given}))
-
-
-def test_an_object_that_is_gone_is_looked_for_again(
-    settings: Settings, queries: TopicQueries, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks: list[str] = []
-    real = views.make_view
-
-    def vanish_once(connection: Any, name: str, *more: Any) -> None:
-        looks.append(name)
-        if len(looks) == 1:
-            raise ObjectNotFound("some.wo")
-        real(connection, name, *more)
-
-    monkeypatch.setattr(engine, "make_view", vanish_once)
-    assert values(queries, "SELECT count(*) FROM orders") == [2]
-    assert looks == ["orders", "orders"]
 
 
 def test_an_object_that_stays_gone_is_told(settings: Settings, queries: TopicQueries) -> None:

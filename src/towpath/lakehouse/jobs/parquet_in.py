@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +18,17 @@ from towpath.objects.worker import WorkerObjects
 from towpath.records import table
 
 
+class Ranges(Protocol):
+    """Where parts of objects can be read."""
+
+    def read(self, path: str, offset: int, length: int) -> Buffer:
+        """As `WorkerObjects` has it."""
+
+
 class RangeFile(io.RawIOBase):
     """An object as a file that Arrow can seek in; every read is a range read."""
 
-    def __init__(self, objects: WorkerObjects, path: str, size_bytes: int) -> None:
+    def __init__(self, objects: Ranges, path: str, size_bytes: int) -> None:
         self._objects = objects
         self._path = path
         self._size_bytes = size_bytes

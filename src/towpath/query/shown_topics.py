@@ -1,0 +1,103 @@
+"""The topics that a statement names, as views in DuckDB, all of the same moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from towpath.log.object.stretches import DataFile
+from towpath.objects.store import ObjectStoreError
+from towpath.objects.worker import WorkerObjects
+from towpath.query.files import Files
+from towpath.query.views import drop_view, make_view
+from towpath.reading.index import IndexReader, at_one_moment
+from towpath.reading.parts import FilePart, Part
+from towpath.reading.topic import TopicPlan, plan_topic
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Plans = list[tuple[str, TopicPlan]]
+"""What each name of a statement stands for."""
+
+
+class ShownTopics:
+    """The views of one statement at a time. Not safe for several threads."""
+
+    def __init__(
+        self, connection: DuckDBPyConnection, metadata: Path, objects: WorkerObjects, files: Files
+    ) -> None:
+        self._connection = connection
+        self._metadata = metadata
+        self._objects = objects
+        self._files = files
+        self._names: list[str] = []
+        self._plans: Plans = []
+
+    def topics(self) -> list[str]:
+        """The topics there are."""
+        return at_one_moment(self._metadata, IndexReader.topic_names)
+
+    def show(self, names: Sequence[str]) -> bool:
+        """Make views of these names, and forget all others; False if one is no topic. Raises
+        ObjectStoreError or what DuckDB raises if a part of a topic cannot be read."""
+        self.forget()
+        plans = self._plan(names)
+        if plans is None:
+            return False
+        self._plans = plans
+        for name, plan in plans:
+            self._names.append(name)
+            make_view(self._connection, name, plan, self._objects, self._files)
+        return True
+
+    def forget(self) -> None:
+        """Remove every view. What DuckDB does not let go of is removed the next time."""
+        while self._names:
+            drop_view(self._connection, self._names[-1])
+            self._names.pop()
+        self._plans = []
+        self._files.forget()
+
+    def failure(self) -> ObjectStoreError | None:
+        """Why a file that is shown cannot be read; ObjectNotFound if it is gone."""
+        return self._files.failure(self._shown_files())
+
+    def is_named(self, names: Sequence[str], path: str) -> bool:
+        """Whether the index, as it is now, says that records of these topics lie in this object."""
+        plans = self._plan(names) or []
+        return any(_path(part) == path for _, plan in plans for part in _parts(plan))
+
+    def _plan(self, names: Sequence[str]) -> Plans | None:
+        def plan(reader: IndexReader) -> Plans | None:
+            known = reader.topic_names()
+            topics = [_topic_of(name, known) for name in names]
+            if None in topics:
+                return None
+            found = zip(names, topics, strict=True)
+            return [(name, plan_topic(reader, topic)) for name, topic in found if topic is not None]
+
+        return at_one_moment(self._metadata, plan) if names else []
+
+    def _shown_files(self) -> Iterator[DataFile]:
+        for _, plan in self._plans:
+            for partition in plan.partitions:
+                yield from (part.file for part in partition.files)
+
+
+def _parts(plan: TopicPlan) -> Iterator[Part]:
+    for partition in plan.partitions:
+        yield from partition.parts
+
+
+def _path(part: Part) -> str:
+    return part.file.path if isinstance(part, FilePart) else part.chunk.path
+
+
+def _topic_of(name: str, topics: Sequence[str]) -> str | None:
+    """The topic that a query means: SQL does not tell upper from lower case, Kafka does."""
+    if name in topics:
+        return name
+    similar = [topic for topic in topics if topic.casefold() == name.casefold()]
+    return similar[0] if len(similar) == 1 else None
