@@ -6,11 +6,16 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from towpath.cli.command_name import command_name
 
+if TYPE_CHECKING:
+    from towpath.config import Settings
+
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_DATA_DIR = Path("towpath-data")
+FIRST_QUERY = 'SELECT "offset", decode(value) AS value FROM greetings'
 
 Address = tuple[str, int]
 
@@ -22,8 +27,35 @@ class Ready:
     kafka: tuple[Address, ...]
     http: Address
     data_dir: Path
+    finding: tuple[str, ...] | None = None
+    """Flags by which commands that read the stores find them; None if no other process can."""
     tables: bool = False
     """Whether topics become tables."""
+
+
+def ready(
+    settings: Settings,
+    config: Path | None,
+    kafka: tuple[Address, ...],
+    http: Address,
+    *,
+    tables: bool,
+) -> Ready:
+    """What listens where, by these settings, which may be those of a file."""
+    return Ready(kafka, http, settings.data_dir, _finding_flags(settings, config), tables)
+
+
+def _finding_flags(settings: Settings, config: Path | None) -> tuple[str, ...] | None:
+    if settings.metadata_path() is None or settings.objects_url.startswith("memory:"):
+        return None
+    flags = [] if config is None else ["--config", str(config.absolute())]
+    by_flag = settings.origin("data_dir").startswith("flag")
+    if by_flag or (config is None and settings.data_dir != DEFAULT_DATA_DIR.absolute()):
+        flags += ["--data-dir", str(settings.data_dir)]
+    for name in ("metadata_url", "objects_url"):
+        if settings.origin(name).startswith("flag"):
+            flags += ["--set", f"{name}={getattr(settings, name)}"]
+    return tuple(flags)
 
 
 def show(ready: Ready) -> None:
@@ -53,19 +85,22 @@ def banner_lines(ready: Ready, command: str) -> list[tuple[str, str]]:
         ("", ""),
         ("write", f"echo 'hello' | {_quote(command)} produce greetings{flag}"),
         ("read", f"{_quote(command)} consume greetings --from earliest --count 1{flag}"),
-        *_table_lines(ready, command),
+        *_store_lines(ready, command),
         ("kcat", f"echo 'hello' | kcat -P -b {first} -t greetings"),
         ("", f"kcat -C -b {first} -t greetings -o beginning -c 1"),
         ("", ""),
     ]
 
 
-def _table_lines(ready: Ready, command: str) -> list[tuple[str, str]]:
-    if not ready.tables:
+def _store_lines(ready: Ready, command: str) -> list[tuple[str, str]]:
+    """Lines for commands that read the stores without a broker."""
+    if ready.finding is None:
         return []
-    place = ready.data_dir
-    flag = "" if place == DEFAULT_DATA_DIR.absolute() else f" --data-dir {shlex.quote(str(place))}"
-    return [("table", f"{_quote(command)} tables describe greetings{flag}")]
+    flags = "".join(f" {shlex.quote(flag)}" for flag in ready.finding)
+    lines = [("query", f"{_quote(command)} sql {shlex.quote(FIRST_QUERY)}{flags}")]
+    if ready.tables:
+        lines.append(("table", f"{_quote(command)} tables describe greetings{flags}"))
+    return lines
 
 
 def _join(address: Address) -> str:

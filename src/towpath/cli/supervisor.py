@@ -29,6 +29,7 @@ def run(settings: Settings, config: Path | None, assignments: list[str]) -> int:
 class _Supervisor:
     def __init__(self, settings: Settings, config: Path | None, assignments: list[str]) -> None:
         self._settings = settings
+        self._config = config
         self._asked = asyncio.Event()
         self._children = [
             Child(
@@ -62,8 +63,8 @@ class _Supervisor:
         for child in self._children:
             await child.ready.wait()
         addresses = tuple(child.kafka for child in self._children)
-        http, data_dir = self._children[0].http, self._settings.data_dir
-        banner.show(banner.Ready(addresses, http, data_dir, self._companion.makes_tables))
+        http, tables = self._children[0].http, self._companion.makes_tables
+        banner.show(banner.ready(self._settings, self._config, addresses, http, tables=tables))
         self._companion.start()
 
     async def _stop(self, lives: list[asyncio.Task[None]]) -> None:

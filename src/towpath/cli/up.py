@@ -71,6 +71,7 @@ def _run_here(settings: Settings, config: Path | None, flags: list[str]) -> int:
 
     def announce(broker: Broker) -> None:
         addresses, http = (broker.kafka_address,), broker.http_address
-        banner.show(banner.Ready(addresses, http, settings.data_dir, companion.makes_tables))
+        tables = companion.makes_tables
+        banner.show(banner.ready(settings, config, addresses, http, tables=tables))
 
     return serve.run(settings, 0, announce, companion=companion)
