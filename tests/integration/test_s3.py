@@ -162,6 +162,68 @@ def test_records_become_tables_on_s3(world: World) -> None:
     world.check_consumers("orders")
 
 
+def test_queries_see_the_table_and_the_tail_on_s3(world: World) -> None:
+    """DuckDB reads the same Parquet files by ranges; the tail comes out of WAL objects on S3."""
+    create_topic(world.server.bootstrap, "asked", partitions=PARTITIONS)
+    for partition in range(PARTITIONS):
+        world.produce("asked", records_of(partition, "table"))
+    world.wait_until_in_parquet("asked")
+    for tag in ("tail", "more"):
+        for partition in range(PARTITIONS):
+            world.produce("asked", records_of(partition, tag, count=20))
+        # No wait: they were acknowledged.
+        assert_same(_ask(world, ""), world.expected["asked"])
+    where = "WHERE partition = 1 AND \"offset\" BETWEEN 290 AND 325 AND key = 'key-7'"
+    expected = [
+        row
+        for row in world.expected["asked"]
+        if row.partition == 1 and 290 <= row.offset <= 325 and row.key == b"key-7"
+    ]
+    assert expected
+    assert_same(_ask(world, where), expected)
+
+
+def _ask(world: World, where: str) -> list[TableRow]:
+    """What the command finds, as a user calls it."""
+    query = f"""
+        SELECT partition, "offset", epoch_us(timestamp) AS time, hex(key) AS key,
+               hex(value) AS value,
+               [{{'key': h.key, 'value': hex(h.value)}} FOR h IN headers] AS headers
+        FROM asked {where}
+    """
+    flags = ("--data-dir", str(world.server.data_dir), "--config", str(world.config))
+    done = run_towpath("sql", query, *flags, "--output", "json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return [
+        TableRow(
+            row["partition"],
+            row["offset"],
+            row["time"],
+            _unhex(row["key"]),
+            _unhex(row["value"]),
+            tuple((header["key"], _unhex(header["value"])) for header in row["headers"]),
+        )
+        for row in json.loads(done.stdout)
+    ]
+
+
+def _unhex(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
+
+
+def test_a_store_that_does_not_answer_is_told_in_one_line(world: World) -> None:
+    wrong = json.dumps({**world.s3.s3_options(), "secret_access_key": "geheim"})
+    flags = ("--data-dir", str(world.server.data_dir), "--config", str(world.config))
+    query = "SELECT count(value) FROM asked"
+    done = run_towpath("sql", query, *flags, "--set", f"objects_options={wrong}")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "SignatureDoesNotMatch" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "geheim" not in done.stderr
+
+
 def test_kafka_goes_on_while_the_catalog_is_gone(world: World) -> None:
     create_topic(world.server.bootstrap, "cutoff", partitions=PARTITIONS)
     world.produce("cutoff", records_of(0, "before"))
