@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.integration.harness.process_tree import descendants, wait_until_gone
 from tests.integration.harness.spark_child import receive, send
 from tests.integration.harness.towpath_process import REPOSITORY
 
@@ -79,10 +80,12 @@ class UserSpark:
         return value
 
     def kill(self) -> None:
-        """End the driver as a crash does; its JVM ends with it."""
+        """End the driver as a crash does; its JVM and its workers end with it."""
         assert self._process is not None
+        others = descendants(self._process.pid)
         self._process.kill()
         self._process.wait()
+        wait_until_gone(others)
 
     def stop(self) -> None:
         """End the session and its process."""
