@@ -1,7 +1,8 @@
 """A topic's records are the same for Kafka clients and for every reader of its Iceberg table.
 
-The tables are made by the real system, once for all tests; Spark with Iceberg's own runtime, DuckDB
-and pyiceberg read them, and Kafka clients read the same Parquet files through the broker.
+The tables are made by the real system, once for all tests; Spark with Iceberg's own runtime,
+DuckDB, pyiceberg and Polars read them, and Kafka clients read the same Parquet files through the
+broker.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import polars
 import pytest
 from tests.integration.conftest import PEER
 from tests.integration.harness.admin import create_topic
@@ -42,6 +44,7 @@ from tests.integration.harness.table_engines import (
     open_table,
     read_with_duckdb,
     read_with_iceberg_scan,
+    read_with_polars,
     read_with_pyiceberg,
 )
 from tests.integration.harness.table_rows import TableRow, assert_same, row_of_sent
@@ -217,6 +220,16 @@ class TestEveryReader:
         if has_iceberg_scan():
             assert_same(read_with_iceberg_scan(table), world.expected[topic])
 
+    @pytest.mark.parametrize("reader", ["native", "pyiceberg"])
+    def test_polars(self, world: World, topic: str, reader: str) -> None:
+        table = open_table(world.data_dir, topic)
+        expected = world.expected[topic]
+        assert_same(read_with_polars(table, reader_override=reader), expected)
+        seen = consume_with_confluent(
+            world.server.bootstrap, topic, partitions_of(topic), len(expected)
+        )
+        assert_same(read_with_polars(table, reader_override=reader), seen)
+
     @pytest.mark.parametrize("vectorized", [True, False], ids=["vectorized", "by-row"])
     def test_spark(self, world: World, topic: str, vectorized: bool) -> None:
         assert_same(world.spark.rows(topic, vectorized=vectorized), world.expected[topic])
@@ -271,6 +284,13 @@ def test_filters_lose_nothing(world: World, day: int) -> None:
     assert_same(read_with_pyiceberg(table, row_filter=where), expected)
     in_duckdb = f'partition = 1 AND "offset" >= 100 AND timestamp >= {low} AND timestamp < {high}'
     assert_same(read_with_duckdb(table, in_duckdb), expected)
+    start, end = (datetime.fromtimestamp(us // 1_000_000, UTC) for us in (start_us, end_us))
+    in_polars = (
+        (polars.col("partition") == 1)
+        & (polars.col("offset") >= 100)
+        & polars.col("timestamp").is_between(start, end, closed="left")
+    )
+    assert_same(read_with_polars(table, in_polars), expected)
 
 
 def _iso(time_us: int) -> str:
@@ -369,6 +389,7 @@ def test_a_stream_and_the_past_across_appends_and_a_rewrite(world: World) -> Non
         snapshot_id = snapshot["snapshot_id"]
         assert_same(world.spark.rows(GROWING, snapshot_id=snapshot_id), expected)
         assert_same(read_with_pyiceberg(table, snapshot_id=snapshot_id), expected)
+        assert_same(read_with_polars(table, snapshot_id=snapshot_id), expected)
     consumed = consume_with_confluent(
         world.server.bootstrap, GROWING, 2, len(world.expected[GROWING])
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import polars
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
@@ -19,6 +21,8 @@ from tests.integration.harness.table_rows import TableRow, row_of_pairs
 NAMESPACE = "towpath"
 CONSUME_TIMEOUT_S = 60.0
 EXTENSIONS = ("avro", "iceberg")
+# Otherwise Polars warns that a plan made by pyiceberg is slower than one by a package of its own.
+os.environ["POLARS_ICEBERG_PLANNER"] = "pyiceberg"
 DUCKDB_COLUMNS = 'partition, "offset", epoch_us("timestamp"), key, value, headers'
 
 
@@ -51,7 +55,23 @@ def read_with_duckdb(table: Table, where: str = "true") -> list[TableRow]:
     with duckdb.connect() as connection:
         source = connection.read_parquet(files, hive_partitioning=False)
         found = source.filter(where).project(DUCKDB_COLUMNS).fetchall()
-    return _duckdb_rows(found)
+    return _rows_of_structs(found)
+
+
+def read_with_polars(table: Table, where: polars.Expr | None = None, **scan: Any) -> list[TableRow]:
+    """The rows of a lazy scan, which leaves out what the filter does not want."""
+    frame = polars.scan_iceberg(table, **scan)
+    if where is not None:
+        frame = frame.filter(where)
+    found = frame.select(
+        "partition",
+        "offset",
+        polars.col("timestamp").dt.timestamp("us"),
+        "key",
+        "value",
+        "headers",
+    ).collect()
+    return _rows_of_structs(found.rows())
 
 
 def has_iceberg_scan() -> bool:
@@ -65,7 +85,7 @@ def read_with_iceberg_scan(table: Table) -> list[TableRow]:
         for name in EXTENSIONS:
             connection.execute(f"LOAD '{_extension(name)}'")
         query = f"SELECT {DUCKDB_COLUMNS} FROM iceberg_scan('{table.metadata_location}')"
-        return _duckdb_rows(connection.execute(query).fetchall())
+        return _rows_of_structs(connection.execute(query).fetchall())
 
 
 def _extension(name: str) -> Path | None:
@@ -78,7 +98,7 @@ def _extension(name: str) -> Path | None:
     return file if file.exists() else None
 
 
-def _duckdb_rows(found: Sequence[Any]) -> list[TableRow]:
+def _rows_of_structs(found: Sequence[Any]) -> list[TableRow]:
     return [
         row_of_pairs(partition, offset, timestamp_us, key, value, map(_pair, headers))
         for partition, offset, timestamp_us, key, value, headers in found
