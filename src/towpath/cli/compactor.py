@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +39,8 @@ def compactor(
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> int:
     """Run until a signal, or for one round."""
+    import asyncio
+
     from towpath.compactor import CannotCompact, check
     from towpath.observe import logging
 

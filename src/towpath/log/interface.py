@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
+from towpath.log.bounds import Bounds as Bounds
 from towpath.objects.store import Buffer
 from towpath.records.batch import BatchInfo
 
@@ -22,14 +23,6 @@ class Appended(NamedTuple):
 
     base_offset: int
     log_start: int
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The readable range `[start, end)` of a stream at one moment."""
-
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from fsspec import AbstractFileSystem
 
-from towpath.lakehouse.jobs.parquet_in import RangeFile
 from towpath.log.object.stretches import DataFile
+from towpath.objects.range_file import RangeFile
 from towpath.objects.store import Buffer, ObjectNotFound, ObjectStoreError
 from towpath.objects.worker import WorkerObjects
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from towpath.log.interface import Bounds
+from towpath.log.bounds import Bounds
 from towpath.log.object.entries import Entry, UnknownEntry, decode
 from towpath.metadata.keys import streams, topics
 from towpath.metadata.keys.topics import TopicRecord

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from towpath.errors import LogDamaged
-from towpath.lakehouse.jobs.compact import ranges
-from towpath.lakehouse.jobs.parquet_in import RangeFile
 from towpath.lakehouse.jobs.read_ahead import read_in_order
+from towpath.lakehouse.jobs.wal_ranges import ranges
+from towpath.objects.range_file import RangeFile
 from towpath.objects.worker import WorkerObjects
 from towpath.reading.parts import FilePart, Part, WalPart
 from towpath.records import table
@@ -59,6 +58,9 @@ def file_rows(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a Parquet file, row group by row group, of which those without any of the part's
     offsets are passed over."""
+    # Not needed by those who read WAL objects only, and not there at once.
+    import pyarrow.parquet as pq
+
     file = part.file
     wanted = table.arrow_schema().names if columns is None else list(columns)
     read = [*dict.fromkeys([*wanted, table.OFFSET])]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from towpath.errors import CorruptBatch, LogDamaged
 from towpath.lakehouse.jobs import compact, parquet_out
-from towpath.lakehouse.jobs.compact import READ_BYTES_MAX, READ_GAP_BYTES_MAX, ranges
+from towpath.lakehouse.jobs.wal_ranges import READ_BYTES_MAX, READ_GAP_BYTES_MAX, ranges
 from towpath.lakehouse.plan import Job, JobKind, JobResult, ParquetFile, WalChunk
 from towpath.lakehouse.runners import balance
 from towpath.log.object.wal_format import encode_wal

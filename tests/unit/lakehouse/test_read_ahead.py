@@ -10,8 +10,8 @@ from typing import BinaryIO
 import pytest
 
 from towpath.lakehouse.jobs import read_ahead
-from towpath.lakehouse.jobs.compact import Range
 from towpath.lakehouse.jobs.read_ahead import read_in_order
+from towpath.lakehouse.jobs.wal_ranges import Range
 from towpath.objects.store import Buffer, ObjectNotFound
 
 PATIENCE_S = 30.0

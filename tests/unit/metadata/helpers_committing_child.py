@@ -11,7 +11,7 @@ import random
 import sys
 from pathlib import Path
 
-from towpath.metadata.sqlite import SqliteStore
+from towpath.metadata.sqlite.store import SqliteStore
 from towpath.metadata.store import Append, Put
 from towpath.runtime import inline_runtime
 

@@ -10,7 +10,8 @@ from tests.contract.metadata_store_harness import StoreHarness
 
 from towpath.metadata.memory import MemoryStore
 from towpath.metadata.memory_state import MemoryState
-from towpath.metadata.sqlite import SqliteLimits, SqliteStore
+from towpath.metadata.sqlite.limits import SqliteLimits
+from towpath.metadata.sqlite.store import SqliteStore
 from towpath.metadata.store import MetadataStore
 from towpath.runtime import InlineOffload, Runtime
 

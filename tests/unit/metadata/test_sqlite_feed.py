@@ -16,7 +16,7 @@ from tests.contract.metadata_store_harness import Recorder, append
 from tests.unit.metadata.helpers_metadata import NEVER_MS, SqliteHarness
 
 from towpath.metadata.keys import streams
-from towpath.metadata.sqlite import SqliteLimits
+from towpath.metadata.sqlite.limits import SqliteLimits
 from towpath.metadata.sqlite.revision import Revision
 from towpath.metadata.sqlite.tail_cache import TailCache
 from towpath.metadata.sqlite.wakeup import Wakeup, runtime_directory

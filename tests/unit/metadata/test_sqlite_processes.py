@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.unit.metadata import helpers_committing_child as child
 
 from towpath.metadata.keys import streams
-from towpath.metadata.sqlite import SqliteStore
+from towpath.metadata.sqlite.store import SqliteStore
 from towpath.metadata.store import ChangeSet, MetadataStore
 from towpath.runtime import inline_runtime
 

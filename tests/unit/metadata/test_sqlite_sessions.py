@@ -12,8 +12,10 @@ import pytest
 from tests.contract.metadata_store_harness import TTL_MS, Recorder
 from tests.unit.metadata.helpers_metadata import SqliteHarness
 
-from towpath.metadata.sqlite import SqliteLimits, SqliteStore, sessions
+from towpath.metadata.sqlite import sessions
 from towpath.metadata.sqlite.boot import boot_id
+from towpath.metadata.sqlite.limits import SqliteLimits
+from towpath.metadata.sqlite.store import SqliteStore
 from towpath.runtime import inline_runtime
 
 
@@ -96,7 +98,7 @@ async def test_keep_alives_are_not_written_more_often_than_needed(tmp_path: Path
 HOLDER = """
 import asyncio, os, sys
 from pathlib import Path
-from towpath.metadata.sqlite import SqliteStore
+from towpath.metadata.sqlite.store import SqliteStore
 from towpath.runtime import inline_runtime
 
 

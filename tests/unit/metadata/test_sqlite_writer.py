@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from tests.unit.metadata.helpers_metadata import NEVER_MS, SqliteHarness
 
-from towpath.metadata.sqlite import SqliteLimits, SqliteStore
 from towpath.metadata.sqlite import writer as writer_module
 from towpath.metadata.sqlite.errors import failed_commit
+from towpath.metadata.sqlite.limits import SqliteLimits
+from towpath.metadata.sqlite.store import SqliteStore
 from towpath.metadata.store import (
     ABSENT,
     ConditionFailed,

@@ -9,8 +9,8 @@ held as a whole, however large it is.)
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,14 +18,12 @@ import pyarrow as pa
 from towpath.errors import CorruptBatch, LogDamaged
 from towpath.lakehouse.jobs.parquet_out import ParquetOut
 from towpath.lakehouse.jobs.read_ahead import read_in_order
-from towpath.lakehouse.plan import Job, JobResult, WalChunk
+from towpath.lakehouse.jobs.wal_ranges import ranges
+from towpath.lakehouse.plan import Job, JobResult
 from towpath.objects.worker import WorkerObjects
 from towpath.records import table
 from towpath.records.to_arrow import OpenBatch, decode_batches, open_batch
 
-READ_BYTES_MAX: Final = 8 << 20
-READ_GAP_BYTES_MAX: Final = 4096
-"""Reading so many bytes for nothing costs less than another read."""
 ROW_BYTES: Final = 52
 """What a record takes in the columns beside its key, value and headers."""
 
@@ -90,34 +88,3 @@ def _batches(job: Job, objects: WorkerObjects) -> Iterator[OpenBatch]:
                 yield open_batch(data[at : at + length], base_offset)
             except CorruptBatch as error:
                 raise CorruptBatch(f"{job.title}: {part.path} at {position}: {error}") from error
-
-
-class Range(NamedTuple):
-    """Bytes of one object that are read at once, with the batches they hold."""
-
-    path: str
-    position: int
-    length: int
-    batches: Sequence[tuple[int, int, int]]
-
-
-def ranges(chunks: Sequence[WalChunk]) -> Iterator[Range]:
-    """Reads of `READ_BYTES_MAX` at most (or one batch) that cover all batches in order.
-
-    Neighbours are read together; what lies between two batches is a few bytes of their lengths.
-    """
-    for chunk in chunks:
-        batches: list[tuple[int, int, int]] = []
-        start = end = 0
-        for batch in chunk.batches:
-            _, position, length = batch
-            near = 0 <= position - end <= READ_GAP_BYTES_MAX
-            if batches and not (near and position + length - start <= READ_BYTES_MAX):
-                yield Range(chunk.path, start, end - start, batches)
-                batches = []
-            if not batches:
-                start = position
-            batches.append(batch)
-            end = position + length
-        if batches:
-            yield Range(chunk.path, start, end - start, batches)

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from towpath.lakehouse.jobs.parquet_in import RangeFile, row_groups
+from towpath.lakehouse.jobs.parquet_in import row_groups
 from towpath.lakehouse.plan import Job
+from towpath.objects.range_file import RangeFile
 from towpath.objects.worker import WorkerObjects
 from towpath.records import table
 
