@@ -45,6 +45,23 @@ class CommitContract:
         assert (found.value, found.version) == (b"second", second.revision)
         assert await store.tails([2**64 - 1, 7]) == [Tail(1, 5), Tail(5, 150)]
 
+    async def test_several_appends_to_a_stream_follow_each_other(
+        self, harness: StoreHarness
+    ) -> None:
+        store, other = await harness.open(), await harness.open()
+        await store.commit(0, appends=[append(7, 1, 10)])
+        assert await other.tails([7, 8]) == [Tail(1, 10), Tail(0, 0)]
+        wanted = [append(7, 3, 100, b"a"), append(8, 1, 5, b"b"), append(7, 2, 50, b"c")]
+        done = await store.commit(0, appends=wanted, expect=[TailIs(7, 1), TailIs(8, 0)])
+        assert done.tails == (Tail(4, 110), Tail(1, 5), Tail(6, 160))
+        await other.barrier()
+        assert await other.tails([7, 8]) == [Tail(6, 160), Tail(1, 5)]
+        found = await other.scan(streams.index_prefix(7), streams.index_end(7))
+        assert [(row.key, row.value) for row in found[1:]] == [
+            (streams.index_entry(7, 4, 110), b"a"),
+            (streams.index_entry(7, 6, 160), b"c"),
+        ]
+
     async def test_neighbouring_streams_do_not_mix(self, harness: StoreHarness) -> None:
         store = await harness.open()
         for stream_id in (10, 9, 11):
@@ -98,7 +115,6 @@ class CommitContract:
     async def test_malformed_commits_are_refused(self, harness: StoreHarness) -> None:
         store = await harness.open()
         for appends in (
-            [append(1), append(1)],
             [append(1, records=0)],
             [append(1, size_bytes=0)],
             [append(2**64)],

@@ -80,8 +80,6 @@ def check_commit(
     for append in appends:
         validate_append(append)
         check_value(append.value)
-    if len({append.stream_id for append in appends}) != len(appends):
-        raise ValueError("a commit has at most one append per stream")
     for put in puts:
         check_key(put.key)
         check_value(put.value)
@@ -117,13 +115,16 @@ def _holds(condition: Condition, version_of: VersionOf, tail_of: TailOf) -> bool
 def assign_offsets(
     appends: Sequence[Append], puts: Sequence[Put], deletes: Sequence[str], tail_of: TailOf
 ) -> tuple[tuple[Tail, ...], list[str]]:
-    """The new tail and the new key of each append, from the state before the commit."""
+    """The new tail and the new key of each append, from the state before the commit. An append that
+    follows another one to the same stream goes on where that one ends."""
     taken = {put.key for put in puts}.union(deletes)
     tails: list[Tail] = []
     keys: list[str] = []
+    grown: dict[int, Tail] = {}
     for append in appends:
-        old = tail_of(append.stream_id)
+        old = grown.get(append.stream_id) or tail_of(append.stream_id)
         new = Tail(old.offset_end + append.record_count, old.cumulative_size + append.size_bytes)
+        grown[append.stream_id] = new
         key = streams.index_entry(append.stream_id, new.offset_end, new.cumulative_size)
         if key in taken:
             raise ValueError(f"the commit also puts or deletes {key}, which it appends")

@@ -234,7 +234,7 @@ class MetadataStore(ABC):
         deletes: Sequence[str] = (),
         expect: Sequence[Condition] = (),
     ) -> Committed:
-        """Do all of it or nothing. At most one append per stream.
+        """Do all of it or nothing. Several appends to a stream follow each other as they are given.
 
         Raises ConditionFailed with the conditions that did not hold, StoreUnavailable when it is
         certain that nothing was written, OutcomeUnknown when it is not.
