@@ -30,7 +30,7 @@ from towpath.observe.peers import Peer
 from towpath.records.kernels import loader
 from towpath.runtime import Runtime, SystemClock, ThreadOffload
 from towpath.threads import WorkThreads
-from towpath.topics.effective import TopicDefaults
+from towpath.topics.from_settings import topic_defaults
 
 OFFLOAD_THREADS = 2
 """Threads for work that releases the GIL; more than the cores would only queue."""
@@ -192,24 +192,6 @@ def core_settings(settings: Settings, index: int) -> CoreSettings:
         session_ttl_ms=settings.session_timeout_ms,
         drain_ms=settings.shutdown_timeout_ms // 2,
         broker_configs={**settings.kafka_names(index), **topics.broker_configs()},
-    )
-
-
-def topic_defaults(settings: Settings) -> TopicDefaults:
-    """What the broker's settings mean for topics."""
-    return TopicDefaults(
-        num_partitions=settings.num_partitions,
-        retention_ms=settings.log_retention_ms,
-        retention_bytes=settings.log_retention_bytes,
-        max_message_bytes=settings.message_max_bytes,
-        cleanup_policy=settings.log_cleanup_policy,
-        delete_retention_ms=settings.log_cleaner_delete_retention_ms,
-        min_compaction_lag_ms=settings.log_cleaner_min_compaction_lag_ms,
-        max_compaction_lag_ms=settings.log_cleaner_max_compaction_lag_ms,
-        min_cleanable_dirty_ratio=settings.log_cleaner_min_cleanable_ratio,
-        message_timestamp_type=settings.log_message_timestamp_type,
-        message_timestamp_before_max_ms=settings.log_message_timestamp_before_max_ms,
-        message_timestamp_after_max_ms=settings.log_message_timestamp_after_max_ms,
     )
 
 

@@ -15,7 +15,6 @@ from dataclasses import replace
 import structlog
 
 from towpath import fault_points
-from towpath.broker import topic_defaults
 from towpath.cluster import identity
 from towpath.cluster.features import reach_level
 from towpath.config.settings import Settings
@@ -46,6 +45,7 @@ from towpath.observe.metrics import Metrics
 from towpath.runtime import Runtime, SystemClock, ThreadOffload
 from towpath.threads import WorkThreads
 from towpath.topics.catalog import TopicCatalog
+from towpath.topics.from_settings import topic_defaults
 from towpath.topics.interface import Topics
 
 OFFLOAD_THREADS = 2

@@ -14,6 +14,7 @@ from towpath.errors import LogUnavailable, StreamGone, TowpathError
 from towpath.log.interface import Appended
 from towpath.log.object import entries
 from towpath.log.object.buffer import Buffer, Pending
+from towpath.log.object.build_entry import build_entry
 from towpath.log.object.index import Index
 from towpath.log.object.lost_sequences import LostSequences
 from towpath.log.object.producer_states import ProducerStates, apply_entry
@@ -172,7 +173,10 @@ class Committer:
             accepted = self._judge(upload, chunk.stream_id, table, accepted)
         if not accepted:
             return None
-        value = build_entry(upload, chunk, accepted)
+        batches = [(pending.batch, at) for pending, at in accepted]
+        value = build_entry(
+            upload.slot.wal_id, upload.slot.path, upload.created_at_ms, chunk, batches
+        )
         return _Plan(chunk.stream_id, chunk, accepted, value, table)
 
     def _judge(
@@ -321,42 +325,3 @@ def _stamped(batch: objects.Buffer, base_offset: int) -> objects.Buffer:
         batch = bytearray(batch)
     stamp(batch, base_offset, entries.LEADER_EPOCH)
     return batch
-
-
-def build_entry(
-    upload: Upload, chunk: ChunkImage, accepted: list[tuple[Pending, int]]
-) -> index_pb2.IndexEntry:
-    """The index entry of a chunk's accepted batches, with relative offsets."""
-    rows = []
-    delta = 0
-    for pending, at in accepted:
-        batch = pending.batch
-        row = index_pb2.BatchRow(
-            start_offset_delta=delta,
-            last_offset_delta=delta + batch.record_count - 1,
-            offset_in_chunk=chunk.rows[at].offset_in_chunk,
-            length=chunk.rows[at].length,
-            min_timestamp_ms=batch.min_timestamp_ms,
-            max_timestamp_ms=batch.max_timestamp_ms,
-        )
-        if batch.producer_id >= 0:
-            row.producer.id = batch.producer_id
-            row.producer.epoch = batch.producer_epoch
-            row.producer.first_sequence = batch.base_sequence
-        rows.append(row)
-        delta += batch.record_count
-    return index_pb2.IndexEntry(
-        version=entries.ENTRY_VERSION,
-        file_type=index_pb2.WAL,
-        record_count=delta,
-        created_at_ms=upload.created_at_ms,
-        min_timestamp_ms=min(row.min_timestamp_ms for row in rows),
-        max_timestamp_ms=max(row.max_timestamp_ms for row in rows),
-        wal=index_pb2.WalLocation(
-            wal_id=upload.slot.wal_id.bytes,
-            path=upload.slot.path,
-            chunk_offset=chunk.chunk_offset,
-            chunk_length=chunk.chunk_length,
-            batches=rows,
-        ),
-    )
