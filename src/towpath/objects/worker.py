@@ -57,7 +57,14 @@ class WorkerObjects(Protocol):
         """
 
 
-def open_worker_objects(url: str, options: Mapping[str, str] | None = None) -> WorkerObjects:
+class RemovableObjects(WorkerObjects, Protocol):
+    """Objects of which a worker can take back what it made."""
+
+    def delete(self, path: str) -> None:
+        """Remove the object; no error if there is none. Raises ObjectStoreError."""
+
+
+def open_worker_objects(url: str, options: Mapping[str, str] | None = None) -> RemovableObjects:
     """The objects of a store that exists: `file:///path`, a plain path, or a service with its
     `options` (see `services`).
 
@@ -141,6 +148,15 @@ class FileObjects:
                 contextlib.suppress(FileNotFoundError),
             ):
                 os.unlink(temporary, dir_fd=temporary_fd)
+
+    def delete(self, path: str) -> None:
+        check_path(path)
+        try:
+            os.unlink(f"{self._root}/{path}")
+        except _MISSING:
+            return
+        except OSError as error:
+            raise _failure("delete", path, error) from error
 
     def _file(self, path: str) -> _OpenFile:
         with self._lock:

@@ -81,6 +81,13 @@ class OpendalObjects:
             upload.drop()
             sink.close()
 
+    def delete(self, path: str) -> None:
+        check_path(path)
+        try:
+            self._operator.delete(path)
+        except FAILURES as error:
+            raise translate("delete", path, error) from None
+
 
 class _Upload(io.RawIOBase):
     """The raw end of a sink. An upload that is dropped before its file was closed never becomes an

@@ -22,6 +22,7 @@ from towpath.objects.store import ObjectExists, ObjectNotFound, ObjectStoreError
 from towpath.objects.worker import (
     OPEN_FILES_MAX,
     FileObjects,
+    RemovableObjects,
     WorkerObjects,
     open_worker_objects,
 )
@@ -41,7 +42,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=["file", "memory"])
-def objects(request: pytest.FixtureRequest, root: Path) -> WorkerObjects:
+def objects(request: pytest.FixtureRequest, root: Path) -> RemovableObjects:
     if request.param == "file":
         return FileObjects(root)
     return OpendalObjects(opendal.Operator("memory"))
@@ -65,6 +66,18 @@ def files_below(root: Path) -> list[str]:
 
 
 # What every kind does
+
+
+def test_what_was_deleted_is_gone_and_may_be_written_again(objects: RemovableObjects) -> None:
+    put(objects, "a/b/c", b"1")
+    put(objects, "a/b/d", b"2")
+    for _ in range(2):
+        objects.delete("a/b/c")
+    with pytest.raises(ObjectNotFound):
+        objects.read("a/b/c", 0, 1)
+    assert bytes(objects.read("a/b/d", 0, 1)) == b"2"
+    put(objects, "a/b/c", b"3")
+    assert bytes(objects.read("a/b/c", 0, 1)) == b"3"
 
 
 def test_what_was_written_is_read_in_ranges(objects: WorkerObjects) -> None:
