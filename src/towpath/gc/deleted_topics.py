@@ -14,7 +14,7 @@ from towpath.gc.paging import PAGE_KEYS, delete_keys, scan_pages
 from towpath.gc.settings import GcSettings
 from towpath.gc.summary import Summary
 from towpath.log.object.entries import UnknownEntry
-from towpath.metadata.keys import json_value, streams
+from towpath.metadata.keys import json_value, streams, writers
 from towpath.metadata.keys import topics as keys
 from towpath.metadata.store import KeyValue, MetadataStore, VersionConflict, prefix_end
 from towpath.runtime import Runtime
@@ -71,6 +71,7 @@ class DeletedTopics:
                 await self._remove_grave(row)
             return 0
         removed = await self._sweep_streams(number, keys_max)
+        removed += await self._sweep_writers(number)
         await partition_keys.remove(self._store, grave.name, number)
         if removed == 0 and over:
             await self._remove_grave(row)
@@ -96,6 +97,13 @@ class DeletedTopics:
             await delete_keys(self._store, others)
             removed += len(page)
         return removed
+
+    async def _sweep_writers(self, number: int) -> int:
+        """Delete how far writers have come with the topic, a page at a time."""
+        prefix = writers.progress_prefix(number)
+        page = await self._store.scan(prefix, prefix_end(prefix), limit=PAGE_KEYS)
+        await delete_keys(self._store, [row.key for row in page])
+        return len(page)
 
     async def _remove_grave(self, row: KeyValue) -> None:
         try:

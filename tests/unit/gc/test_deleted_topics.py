@@ -6,7 +6,7 @@ import pytest
 from tests.unit.gc.helpers_gc import SETTINGS, World
 
 from towpath.gc.deleted_topics import DeletedTopics
-from towpath.metadata.keys import streams, topics, wal
+from towpath.metadata.keys import streams, topics, wal, writers
 
 A = topics.stream_id(1, 0)
 B = topics.stream_id(1, 1)
@@ -35,6 +35,15 @@ async def test_every_key_of_its_streams_goes_and_nothing_of_others(world: World)
     assert await world.keys(topics.partitions_prefix("t1")) == []
     assert len(await world.keys(topics.partitions_prefix("t2"))) == 2
     assert await world.keys(topics.DELETED_PREFIX) == [topics.deleted(1)]
+
+
+async def test_how_far_writers_have_come_goes_with_the_topic(world: World) -> None:
+    for number in (1, 2):
+        key = writers.progress(number, "query")
+        await world.store.put(key, writers.Progress("query", 3, 0).encode())
+    await world.delete_topic(1)
+    await world.run("deleted")
+    assert await world.keys(writers.PROGRESS_PREFIX) == [writers.progress(2, "query")]
 
 
 async def test_the_grave_stays_for_late_appends(world: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.metadata.keys import ROOT, cluster, json_value, topics, wal
+from towpath.metadata.keys import ROOT, cluster, json_value, topics, wal, writers
 from towpath.metadata.store import prefix_end
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -30,11 +30,14 @@ VALUES: list[Any] = [
     st.builds(wal.WalObject, TEXT, NUMBER, NUMBER, st.lists(NUMBER).map(tuple)),
     st.builds(wal.Deref, TEXT),
     st.builds(wal.GcOrder, TEXT, NUMBER),
+    st.builds(writers.CurrentBlock, st.uuids()),
+    st.builds(writers.Progress, TEXT, st.integers(-1, 2**62), NUMBER),
 ]
 KINDS = [
     *(cluster.ClusterInfo, cluster.BrokerRecord),
     *(topics.TopicRecord, topics.PartitionRecord, topics.DeletedTopic),
     *(wal.StagingBlock, wal.WalObject, wal.Deref, wal.GcOrder),
+    *(writers.CurrentBlock, writers.Progress),
 ]
 
 
@@ -132,6 +135,24 @@ def test_wal_ids_of_a_block_lie_under_its_prefix(block: uuid.UUID, number: int) 
     assert key.startswith(wal.wal_objects_prefix(3))
     for each in (key, wal.staging(3, identity), wal.gc(3, identity)):
         assert wal.parse_last_uuid(each) == identity
+
+
+@given(BLOCKS, st.integers(0, 2**40))
+def test_drawn_wal_ids_belong_to_their_block(block: uuid.UUID, bits: int) -> None:
+    drawn = wal.drawn_wal_id(block, bits)
+    assert wal.block_of(drawn) == block
+    assert drawn.int - block.int == bits & 0xFFFF_FFFF
+    if drawn != block:
+        with pytest.raises(ValueError, match="no block"):
+            wal.drawn_wal_id(drawn, 0)
+
+
+@given(TEXT, TEXT, st.integers(0, 2**63))
+def test_writers_have_progress_of_their_own(one: str, other: str, number: int) -> None:
+    key = writers.progress(number, one)
+    assert key.startswith(writers.progress_prefix(number))
+    assert (key == writers.progress(number, other)) == (one == other)
+    assert key != writers.progress(number + 1, one)
 
 
 @given(BLOCKS, st.integers(0, wal.BLOCK_SIZE_IDS - 2))

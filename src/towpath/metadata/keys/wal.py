@@ -29,6 +29,14 @@ def wal_id(block: uuid.UUID, number: int) -> uuid.UUID:
     return uuid.UUID(int=block.int | number)
 
 
+def drawn_wal_id(block: uuid.UUID, random_bits: int) -> uuid.UUID:
+    """A walId of a block that several writers share: the low 32 of these bits are its number. Who
+    draws one that is taken finds the object there, and draws again."""
+    if block != block_of(block):
+        raise ValueError(f"{block} is no block")
+    return uuid.UUID(int=block.int | random_bits & 0xFFFF_FFFF)
+
+
 def new_block(random_bits: int) -> uuid.UUID:
     """A block id out of 128 random bits: version 4, the last four bytes cleared."""
     return uuid.UUID(int=uuid.UUID(int=random_bits, version=4).int & ~0xFFFF_FFFF)
