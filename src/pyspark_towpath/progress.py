@@ -59,7 +59,7 @@ def last_in_checkpoint(location: str, topic: str) -> Progress | None:
     """
     from pyarrow import fs
 
-    filesystem, path = _filesystem(location)
+    filesystem, path = filesystem_of(location)
     files = filesystem.get_file_info(fs.FileSelector(f"{path}/offsets", allow_not_found=True))
     numbers = [int(file.base_name) for file in files if file.base_name.isdigit()]
     if not numbers:
@@ -75,7 +75,8 @@ def last_in_checkpoint(location: str, topic: str) -> Progress | None:
     return found[0] if found else None
 
 
-def _filesystem(location: str) -> tuple[Any, str]:
+def filesystem_of(location: str) -> tuple[Any, str]:
+    """The file system and the path in it of a checkpoint, as Spark is told of it."""
     from pyarrow import fs
 
     if "://" in location:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
+
+from pyspark_towpath.names import BadOption
 
 
 class TowpathSource(DataSource):
@@ -29,3 +37,23 @@ class TowpathSource(DataSource):
         from pyspark_towpath.stream_reader import TopicStreamReader
 
         return TopicStreamReader(ReadOptions.parse(self.options, is_streaming=True), schema.names)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from pyspark_towpath.batch_writer import TopicWriter
+
+        refuse_overwriting(overwrite, "mode")
+        return TopicWriter(self.options, schema)
+
+    def streamWriter(  # noqa: N802 - Spark's.
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        from pyspark_towpath.stream_writer import TopicStreamWriter
+
+        refuse_overwriting(overwrite, "outputMode")
+        return TopicStreamWriter(self.options, schema)
+
+
+def refuse_overwriting(overwrite: bool, setting: str) -> None:
+    """Raises BadOption if what is in the topic should go."""
+    if overwrite:
+        raise BadOption(f"a topic is only ever appended to; use {setting}('append')")
