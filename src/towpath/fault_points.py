@@ -3,7 +3,8 @@
 With `TOWPATH_FAULT_POINT=<step>` in the environment the broker strikes itself when it reaches that
 step for the `TOWPATH_FAULT_AFTER`-th time (default 1): with `TOWPATH_FAULT_ACTION=kill` (the
 default) as `kill -9` would, with `stop` as `kill -STOP`, after which SIGCONT lets it go on from
-there. It strikes once. The steps are `before-put`, `after-put` and `after-commit`.
+there. It strikes once. The steps are `before-put`, `after-put` and `after-commit`; of a write by
+Spark `sink-staged` (in a task), `sink-before-commit` and `sink-after-commit` (on the driver).
 """
 
 from __future__ import annotations

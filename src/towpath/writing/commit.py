@@ -30,7 +30,7 @@ from towpath.runtime import Runtime
 from towpath.writing.errors import WriteFailed, WriteRefused, WriteUnknown
 from towpath.writing.staged import Staged
 
-MAX_ENTRIES = 100_000
+MAX_ENTRIES = 20_000
 """Index entries that one commit may add: one per task, object and partition. The metadata store is
 locked for others while it writes them, about a second."""
 MAX_ATTEMPTS = 10
