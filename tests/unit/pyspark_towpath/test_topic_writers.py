@@ -225,7 +225,7 @@ def test_compression_is_the_write_s_or_the_topic_s_or_lz4(data_dir: Path) -> Non
     ],
 )
 def test_a_system_that_nobody_can_reach(
-    tmp_path: Path, settings: dict[str, str], reason: str
+    tmp_path: Path, settings: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(WriteRefused, match=reason):
         TopicDriver(Settings(data_dir=tmp_path, **settings))
