@@ -4,6 +4,7 @@ wherever its driver is killed."""
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from tests.integration.harness.compacted import wait_until_compacted
 from tests.integration.harness.confluent_admin import OffsetSpec
 from tests.integration.harness.kafka_python import KafkaConsumer
 from tests.integration.harness.kafka_python import TopicPartition as PythonPartition
+from tests.integration.harness.seaweedfs import SeaweedFs
 from tests.integration.harness.sink_spark import SinkSpark, SparkFailed
 from tests.integration.harness.towpath_process import TowpathProcess
 
@@ -363,3 +365,33 @@ def test_what_spark_wrote_becomes_a_table(
         ]
     finally:
         queries.close()
+
+
+def test_workers_need_the_object_store_alone(
+    start_towpath: Callable[..., TowpathProcess],
+    spark: SinkSpark,
+    s3_server: SeaweedFs,
+    tmp_path: Path,
+) -> None:
+    """On S3, in objects of several parts; the settings come from the system's file."""
+    config = tmp_path / "towpath.yaml"
+    config.write_text(
+        json.dumps(
+            {
+                "objects_url": f"s3://objects/{unique_name('sink')}",
+                "objects_options": s3_server.s3_options(),
+            }
+        )
+    )
+    towpath = start_towpath(settings={"config": str(config)})
+    topic = create_topic(towpath.bootstrap, unique_name("s3"))
+    chance = random.Random(1)
+    values = [chance.randbytes(100_000) for _ in range(200)]
+    named = options(towpath, topic, config=str(config))
+    spark.write([(value,) for value in values], "value binary", named, tasks=2)
+    with pytest.raises(SparkFailed, match="a row is for partition 1"):
+        spark.write([("a", 0), ("b", 1)], "value string, partition int", named, tasks=1)
+    found = consume(towpath.bootstrap, topic, len(values))
+    assert [message.value() for message in found] == values
+    assert end_offset(towpath.bootstrap, topic) == len(values)
+    assert objects_on_disk(towpath.data_dir) == set()
