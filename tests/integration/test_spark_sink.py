@@ -72,7 +72,7 @@ def towpath(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TowpathProcess
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SinkSpark]:
     """One session for the tests that kill none."""
-    session = SinkSpark(tmp_path_factory.mktemp("spark")).start()
+    session = SinkSpark(tmp_path_factory.mktemp("spark"), cores=1).start()
     yield session
     session.stop()
 
@@ -173,7 +173,8 @@ def test_bad_input_is_told_and_changes_nothing(
     more: dict[str, str],
     reason: str,
 ) -> None:
-    # The first task is fine; it has staged its rows when the other one fails.
+    # The first task is fine; it has staged its rows when the other one fails, and they go again.
+    before = objects_on_disk(towpath.data_dir)
     fine = [tuple("fine" if isinstance(each, str) else 0 for each in row) for row in rows]
     if "topic" in schema:
         fine = [("fine", "small")]
@@ -182,6 +183,7 @@ def test_bad_input_is_told_and_changes_nothing(
     assert reason in str(failure.value)
     for topic in ("small", "compacted"):
         assert end_offset(towpath.bootstrap, topic) == 0
+    assert objects_on_disk(towpath.data_dir) == before
 
 
 @pytest.fixture(scope="module")

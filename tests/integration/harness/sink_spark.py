@@ -38,10 +38,14 @@ class SparkFailed(AssertionError):
 
 
 class SinkSpark:
-    """One session in its own process. `start` does not wait for it, the first command does."""
+    """One session in its own process. `start` does not wait for it, the first command does. With
+    one core its tasks run one after the other."""
 
-    def __init__(self, directory: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, env: Mapping[str, str] | None = None, *, cores: int = 2
+    ) -> None:
         self._directory = directory
+        self._cores = cores
         self._env = dict(env or {})
         self._files = 0
         self._process: subprocess.Popen[str] | None = None
@@ -70,7 +74,7 @@ class SinkSpark:
                 env=environment,
                 start_new_session=True,
             )
-        self._say(CONF)
+        self._say({**CONF, "spark.master": f"local[{self._cores}]"})
         return self
 
     def write(
