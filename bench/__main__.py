@@ -9,7 +9,8 @@ import signal
 import sys
 import time
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from bench.environment import describe_environment
 from bench.errors import BenchError
@@ -24,8 +25,11 @@ from bench.results import Results
 from bench.rows import ROWS
 from bench.scale import FULL, QUICK
 
-BROKER, COMPACT = "broker", "compact"
-SUITES = (BROKER, COMPACT)
+if TYPE_CHECKING:
+    from bench.shared.suite import Suite
+
+BROKER, COMPACT, READ = "broker", "compact", "read"
+SUITES = (BROKER, COMPACT, READ)
 RUNS = 3
 RUNS_MAX = 99
 
@@ -33,7 +37,7 @@ RUNS_MAX = 99
 def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark; the exit code."""
     options = _parse(arguments)
-    suite = _compact_suite() if options.suite == COMPACT else None
+    suite = None if options.suite == BROKER else _suite(options.suite)
     if options.list and suite is not None:
         suite.list_rows()
         return 0
@@ -52,9 +56,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
 
 
-def _compact_suite() -> ModuleType:
+def _suite(name: str) -> Suite[Any]:
     """Loaded only when it is asked for: it brings the pipeline along."""
-    return importlib.import_module("bench.compact.suite")
+    found: Suite[Any] = importlib.import_module(f"bench.{name}.suite").SUITE
+    return found
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:

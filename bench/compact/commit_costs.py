@@ -23,8 +23,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from bench.compact.answering import failure, next_question, take_stdout
-from bench.compact.payload import values
+from bench.shared.answering import failure, next_question, take_stdout
+from bench.shared.payload import values
 from towpath.config.settings import Settings
 from towpath.lakehouse.iceberg.open import CATALOG_FILE, open_tables
 from towpath.lakehouse.jobs.parquet_out import ParquetOut

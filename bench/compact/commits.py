@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.compact.part import KB, Context, Part
-from bench.compact.rows import BY_ID, COMMITS, TOWPATH
-from bench.compact.session import Session
+from bench.compact.rows import COMMITS
+from bench.compact.scale import Scale
 from bench.results import Measurement
+from bench.shared.part import KB, Context, Part
+from bench.shared.rows import TOWPATH
+from bench.shared.session import Session
 
 
-class Commits(Part):
+class Commits(Part[Scale]):
     """A table that gets a thousand commits, beside new ones that get ten."""
 
     rows = frozenset(
@@ -19,7 +21,7 @@ class Commits(Part):
         for prefix in ("commit", "commit-size", "commit-files")
     )
 
-    def run(self, context: Context) -> None:
+    def run(self, context: Context[Scale]) -> None:
         """All commits up to the last one that is wanted."""
         points = [point for point in COMMITS if context.wants(*self._rows(point))]
         directory = context.make_directory("commits")
@@ -33,7 +35,7 @@ class Commits(Part):
             for point in points:
                 self._keep(context, point, told)
 
-    def _keep(self, context: Context, point: int, told: dict[str, Any]) -> None:
+    def _keep(self, context: Context[Scale], point: int, told: dict[str, Any]) -> None:
         found = told["points"][str(point)]
         ours, tenth = found["metadata"], found["tenth_metadata"]
         values = (
@@ -46,7 +48,7 @@ class Commits(Part):
                 {**found, "times_ms": told["times_ms"]} if row == f"commit-{COMMITS[-1]}" else found
             )
             context.keep(row, TOWPATH, Measurement(value, raw=raw))
-            context.keep(row, BY_ID[row].peer, Measurement(peer))
+            context.keep(row, context.peer_of(row), Measurement(peer))
 
     @staticmethod
     def _rows(point: int) -> tuple[str, ...]:

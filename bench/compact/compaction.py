@@ -13,14 +13,18 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from bench.compact.fill import PARTITIONS, Filled, bootstrap_of, fill
-from bench.compact.part import GB, MB, Context, Part
-from bench.compact.process_tree import tree_cpu_seconds
-from bench.compact.rows import BY_ID, KAFKA_SPARK, SHAPES, TOWPATH, TUNED_SPARK, WAL, Shape
-from bench.compact.session import Session, SparkSession, TowpathSession
-from bench.compact.spark_round import PLAIN, TUNED
+from bench.compact.rows import SHAPES, WAL
+from bench.compact.scale import Scale
+from bench.compact.sessions import SparkSession, TowpathSession
 from bench.plan import rotated
 from bench.results import Measurement
+from bench.shared.fill import PARTITIONS, Filled, bootstrap_of, fill
+from bench.shared.part import GB, MB, Context, Part
+from bench.shared.process_tree import tree_cpu_seconds
+from bench.shared.rows import KAFKA_SPARK, TOWPATH, TUNED_SPARK
+from bench.shared.session import Session
+from bench.shared.shapes import Shape
+from bench.shared.spark import PLAIN, TUNED
 from bench.systems import Kafka, System, Towpath
 
 FETCH_TIMEOUT_MS = 600_000
@@ -28,7 +32,7 @@ COMPARED = ("compact", "compact-records", "compact-cpu", "compact-tuned")
 """Rows that hold our compaction against Spark's own way."""
 
 
-class Compaction(Part):
+class Compaction(Part[Scale]):
     """Every shape of records on both systems."""
 
     rows = frozenset(
@@ -37,7 +41,7 @@ class Compaction(Part):
         for prefix in (*COMPARED, "catch-up", "catch-up-cpu")
     )
 
-    def run(self, context: Context) -> None:
+    def run(self, context: Context[Scale]) -> None:
         """One system after the other for each shape; who comes first changes."""
         wanted = [shape for shape in SHAPES if context.wants(*_rows(shape))]
         compared = any(context.wants(*_compared_rows(shape)) for shape in wanted)
@@ -75,7 +79,7 @@ class _Side:
     sessions: Mapping[str, Session]
     """By the name under which their values are kept."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context[Scale]) -> None:
         self.context = context
 
     def measure(self, shape: Shape) -> None:
@@ -100,7 +104,7 @@ class _Side:
             broker_cpu_s = tree_cpu_seconds(self.system.process.pid) - broker_before_s
             raw = {**told, "bytes": filled.size_bytes, "broker_cpu_seconds": broker_cpu_s}
             for row, value in compaction_values(shape, filled, told).items():
-                if name in (TOWPATH, BY_ID[row].peer):
+                if name in (TOWPATH, self.context.peer_of(row)):
                     self.context.keep(row, name, Measurement(value, raw=raw))
 
 
@@ -120,7 +124,7 @@ class _Ours(_Side):
 
     name = TOWPATH
 
-    def __init__(self, context: Context, stack: contextlib.ExitStack) -> None:
+    def __init__(self, context: Context[Scale], stack: contextlib.ExitStack) -> None:
         super().__init__(context)
         directory = context.directory / "towpath"
         self.system = Towpath(directory, context.program)
@@ -178,7 +182,7 @@ class _Theirs(_Side):
 
     name = KAFKA_SPARK
 
-    def __init__(self, context: Context, stack: contextlib.ExitStack) -> None:
+    def __init__(self, context: Context[Scale], stack: contextlib.ExitStack) -> None:
         super().__init__(context)
         self.system = Kafka(context.directory / "kafka", context.program)
         self.system.format()

@@ -11,12 +11,15 @@ import contextlib
 import os
 from typing import Any
 
-from bench.compact.fill import fill
-from bench.compact.part import MB, Context, Part
-from bench.compact.process_tree import DRIVER, JVM, TOTAL, WORKERS
-from bench.compact.rows import QUARTER, TOWPATH, Shape
-from bench.compact.session import TowpathSession
+from bench.compact.rows import QUARTER
+from bench.compact.scale import Scale
+from bench.compact.sessions import TowpathSession
 from bench.results import Measurement
+from bench.shared.fill import fill
+from bench.shared.part import MB, Context, Part
+from bench.shared.process_tree import DRIVER, JVM, TOTAL, WORKERS
+from bench.shared.rows import TOWPATH
+from bench.shared.shapes import Shape
 from bench.systems import Towpath
 
 SHAPE = Shape(1000, "none")
@@ -26,12 +29,12 @@ TINY_BYTES = 5_000_000
 """Less than a row group for each partition: what a worker holds after it is its base."""
 
 
-class Memory(Part):
+class Memory(Part[Scale]):
     """Two backlogs, each with processes of its own."""
 
     rows = frozenset({*(f"memory-{part}" for part in PARTS), "memory-given"})
 
-    def run(self, context: Context) -> None:
+    def run(self, context: Context[Scale]) -> None:
         """The small backlog, then the large one."""
         scale = context.scale
         with context.attempt("memory"):
@@ -41,7 +44,7 @@ class Memory(Part):
             ):
                 self._keep(context, part, _measure(context, size_bytes))
 
-    def _keep(self, context: Context, system: str, told: dict[str, Any]) -> None:
+    def _keep(self, context: Context[Scale], system: str, told: dict[str, Any]) -> None:
         for part in PARTS:
             value = told["peak_bytes"][part] / MB
             context.keep(f"memory-{part}", system, Measurement(value, raw=told))
@@ -50,7 +53,7 @@ class Memory(Part):
             context.keep("memory-given", TOWPATH, Measurement(share, raw=told))
 
 
-def _measure(context: Context, size_bytes: int) -> dict[str, Any]:
+def _measure(context: Context[Scale], size_bytes: int) -> dict[str, Any]:
     directory = context.directory / f"memory-{size_bytes}"
     system = Towpath(directory, context.program)
     with contextlib.ExitStack() as stack:

@@ -2,65 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatch
-
-from bench.compact.bounds import Bound
-from bench.errors import BenchError
 from bench.goals import Goal
+from bench.shared.bounds import Bound
+from bench.shared.rows import KAFKA_SPARK, MAX_AGE, TUNED_SPARK, Row, Rows
+from bench.shared.shapes import Shape
 
-TOWPATH = "towpath"
-KAFKA_SPARK = "kafka + spark"
-"""What a user would run otherwise: Spark's Kafka source and Iceberg's writer, as they come."""
-TUNED_SPARK = "kafka + spark, tuned"
-"""The same with the fastest settings that were found."""
 WAL = "the same from WAL"
 TENTH = "10th commit"
-MAX_AGE = "compaction.wal.max.age"
 BROKER = "broker"
 QUARTER = "a quarter of it"
 
 MEMORY_RATIO_MAX = 1.25
 """Beyond it memory counts as growing with the backlog; repetitions differ by less."""
 
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table."""
-
-    id: str
-    title: str
-    unit: str
-    higher_is_better: bool
-    peer: str | None = None
-    """What else was measured in the same run, to which the row is a ratio."""
-
-    goals: tuple[Goal | Bound, ...] = ()
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Records of a topic that is compacted."""
-
-    record_bytes: int
-    compression: str
-
-    @property
-    def id(self) -> str:
-        """The part of a row's id that names the shape."""
-        return f"{'100b' if self.record_bytes == 100 else '1k'}-{self.compression}"
-
-    @property
-    def title(self) -> str:
-        """For people."""
-        return f"{'100 B' if self.record_bytes == 100 else '1 KB'} records, {self.compression}"
-
-    @property
-    def mb_per_cpu_second_min(self) -> float:
-        """The goal of its CPU time."""
-        return 70.0 if self.record_bytes == 100 else 100.0
-
+MB_PER_CPU_SECOND_MIN = {100: 70.0, 1000: 100.0}
+"""The goal of the CPU time, by the size of the records."""
 
 SHAPES = tuple(
     Shape(record_bytes, compression)
@@ -75,7 +31,7 @@ SPEED_GOAL = Goal(KAFKA_SPARK, 4.0)
 
 def _shape_rows(shape: Shape) -> tuple[Row, ...]:
     per_cpu = "MB/CPU-s"
-    cpu_goal = Bound(shape.mb_per_cpu_second_min, per_cpu)
+    cpu_goal = Bound(MB_PER_CPU_SECOND_MIN[shape.record_bytes], per_cpu)
     return (
         Row(f"compact-{shape.id}", f"compaction, {shape.title}", "MB/s", True, KAFKA_SPARK,
             (SPEED_GOAL,)),
@@ -112,7 +68,7 @@ def _memory_row(part: str, title: str, *, is_goal: bool) -> Row:
                goals)  # fmt: skip
 
 
-ROWS: tuple[Row, ...] = (
+_ALL: tuple[Row, ...] = (
     *(row for shape in SHAPES for row in _shape_rows(shape)),
     *(row for shape in SHAPES for row in _catch_up_rows(shape)),
     *(row for number in COMMITS for row in _commit_rows(number)),
@@ -129,22 +85,5 @@ ROWS: tuple[Row, ...] = (
         None, (Bound(10.0, "x"),)),
 )  # fmt: skip
 
-BY_ID = {row.id: row for row in ROWS}
-
-
-QUICK_ROWS = frozenset(BY_ID) - {"memory-given"}
-"""Without what only a large backlog can show."""
-
-
-def wanted_rows(patterns: Sequence[str], *, quick: bool = False) -> set[str]:
-    """The ids that match any of the patterns, or begin with it; without one all, or those of a
-    quick run. BenchError for a pattern that matches nothing."""
-    if not patterns:
-        return set(QUICK_ROWS if quick else BY_ID)
-    found = set()
-    for pattern in patterns:
-        matches = {row for row in BY_ID if fnmatch(row, pattern) or row.startswith(pattern + "-")}
-        if not matches:
-            raise BenchError(f"no row of compact is called {pattern!r}; --list shows them")
-        found |= matches
-    return found
+ROWS = Rows("compact", _ALL, not_quick=frozenset({"memory-given"}))
+"""A quick run is without what only a large backlog can show."""

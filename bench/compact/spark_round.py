@@ -18,21 +18,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.compact.answering import failure, next_question, take_stdout
-from bench.compact.process_tree import tree_cpu_seconds
-from bench.compact.spark_jars import spark_jars
-from towpath.lakehouse.java import find_java
+from bench.shared.answering import failure, next_question, take_stdout
+from bench.shared.process_tree import tree_cpu_seconds
+from bench.shared.spark import TUNED, TUNED_CONSUMER, open_session
 
-MASTER = "local[*]"
-HEAP = "4g"
-JVM_OPTIONS = "-XX:+UseParallelGC"
 CATALOG = "spark.sql.catalog.lake"
 TABLE = "lake.bench.records"
 COLUMNS = """\
 partition int NOT NULL, offset bigint NOT NULL, timestamp timestamp NOT NULL, key binary,
 value binary, headers array<struct<key: string NOT NULL, value: binary>> NOT NULL,
 producer_id bigint, producer_epoch int, base_sequence int, attributes int NOT NULL"""
-PLAIN, TUNED = "plain", "tuned"
 FORMAT = {"format-version": "2"}
 TUNED_PROPERTIES = {
     **FORMAT,
@@ -43,12 +38,6 @@ TUNED_PROPERTIES = {
     "write.metadata.metrics.column.key": "none",
     "write.metadata.metrics.column.value": "none",
 }
-TUNED_CONSUMER = {
-    "kafka.max.poll.records": "100000",
-    "kafka.max.partition.fetch.bytes": "8388608",
-}
-"""With Kafka's defaults the source takes 500 records of what it was sent and asks for the rest
-again: 100 B records then cost half as much CPU time again, and the broker several times."""
 EXPRESSIONS = (
     "partition",
     "offset",
@@ -70,7 +59,7 @@ class CopyFailed(Exception):
 def main(directory: Path, bootstrap: str, style: str) -> None:
     """Answer until stdin ends."""
     answer = take_stdout()
-    spark = open_session(directory, style)
+    spark = open_catalog(directory, style)
     try:
         answer({"ready": True})
         while (question := next_question()) is not None:
@@ -83,32 +72,14 @@ def main(directory: Path, bootstrap: str, style: str) -> None:
         shutil.rmtree(directory / "local", ignore_errors=True)
 
 
-def open_session(directory: Path, style: str) -> Any:
-    """A Spark session on the Java that the pipeline uses, with everything below `directory`."""
-    from pyspark.sql import SparkSession
-
-    os.environ["JAVA_HOME"] = str(find_java(directory / "java").home)
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+def open_catalog(directory: Path, style: str) -> Any:
+    """A Spark session with a catalog of plain files below `directory`."""
     conf = {
-        "spark.jars": ",".join(spark_jars()),
-        "spark.driver.memory": HEAP,
-        "spark.local.dir": str(directory / "local"),
-        "spark.sql.warehouse.dir": (directory / "warehouse").as_uri(),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         CATALOG: "org.apache.iceberg.spark.SparkCatalog",
         f"{CATALOG}.type": "hadoop",
         f"{CATALOG}.warehouse": (directory / "lake").as_uri(),
     }
-    if style == TUNED:
-        conf["spark.driver.extraJavaOptions"] = JVM_OPTIONS
-    builder = SparkSession.builder.master(MASTER).appName("towpath-bench")
-    for name, value in conf.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
+    return open_session(directory, style, conf)
 
 
 def copy(spark: Any, bootstrap: str, question: dict[str, Any], style: str) -> dict[str, Any]:

@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.compact.answering import failure, next_question, take_stdout
-from bench.compact.process_tree import (
+from bench.shared.answering import failure, next_question, take_stdout
+from bench.shared.process_tree import (
     WORKERS,
     PeakMemory,
     cpu_seconds_by_role,

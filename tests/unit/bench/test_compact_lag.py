@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from bench.compact.commit_costs import GrowingTable, opened
-from bench.compact.lag import BIN_S, summary
-from bench.compact.lag_samples import Acknowledged, Lags, Seen
-from bench.compact.watcher import Watcher, check_rows
 from bench.errors import MeasurementFailed
+from bench.shared.lag_samples import BIN_S, Acknowledged, Lags, Seen, summary
+from bench.shared.watcher import Watcher, check_rows
 from tests.integration.harness.waiting import wait_until
 
 S = 1_000_000_000

@@ -7,24 +7,26 @@ from pathlib import Path
 
 import pytest
 from bench.compact.compaction import compaction_values
-from bench.compact.fill import Filled
 from bench.compact.memory import given_to_each
-from bench.compact.part import Context, Part
-from bench.compact.payload import TEXT_BYTES, text, values
-from bench.compact.results import Results
-from bench.compact.rows import KAFKA_SPARK, TOWPATH, Shape
-from bench.compact.scale import FULL, QUICK
-from bench.compact.spark_jars import NEEDED, chosen
-from bench.compact.suite import Workspace, run_parts
+from bench.compact.rows import ROWS
+from bench.compact.scale import FULL, QUICK, Scale
 from bench.errors import BenchError, MeasurementFailed
 from bench.results import Measurement
+from bench.shared.fill import Filled
+from bench.shared.part import Context, Part
+from bench.shared.payload import TEXT_BYTES, text, values
+from bench.shared.results import Results
+from bench.shared.rows import KAFKA_SPARK, TOWPATH
+from bench.shared.shapes import Shape
+from bench.shared.spark_jars import NEEDED, chosen
+from bench.shared.suite import Workspace, run_parts
 
 SHAPE = Shape(1000, "lz4")
 
 
-def make_context(wanted: set[str], directory: Path = Path()) -> tuple[Context, list[str]]:
+def make_context(wanted: set[str], directory: Path = Path()) -> tuple[Context[Scale], list[str]]:
     said: list[str] = []
-    results = Results({}, {})
+    results = Results(ROWS, {}, {})
     return Context(0, directory, QUICK, Path(), frozenset(wanted), results, said.append), said
 
 
@@ -79,11 +81,11 @@ def test_a_failure_is_kept_and_the_run_goes_on() -> None:
 def test_only_wanted_parts_run() -> None:
     ran: list[str] = []
 
-    class One(Part):
+    class One(Part[Scale]):
         def __init__(self, row: str) -> None:
             self.rows = frozenset({row})
 
-        def run(self, context: Context) -> None:
+        def run(self, context: Context[Scale]) -> None:
             ran.extend(self.rows)
 
     context, _ = make_context({"lag-max"})
@@ -94,12 +96,12 @@ def test_only_wanted_parts_run() -> None:
 def test_workspace_is_removed_and_needs_room(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("bench.compact.suite.CACHE", tmp_path)
-    work = Workspace(free_bytes_min=1)
+    monkeypatch.setattr("bench.shared.suite.CACHE", tmp_path)
+    work = Workspace("compact", free_bytes_min=1)
     assert work.make(0).is_dir()
     assert work.make(1).is_dir()
     work.clean()
-    full = Workspace(free_bytes_min=1 << 60)
+    full = Workspace("compact", free_bytes_min=1 << 60)
     with pytest.raises(BenchError, match="GB free, a run needs"):
         full.make(0)
     full.clean()

@@ -9,14 +9,16 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from bench.compact.report import page, results_table, write_report
-from bench.compact.results import Results
-from bench.compact.rows import BY_ID, TOWPATH
+from bench.compact.rows import ROWS
+from bench.compact.suite import SUITE
 from bench.results import Measurement
+from bench.shared.report import page, results_table, write_report
+from bench.shared.results import Results
+from bench.shared.rows import TOWPATH
 
 ENVIRONMENT: dict[str, object] = dict.fromkeys(
     ("date", "commit", "cores", "cpu", "memory_gib", "kernel", "file_system", "python", "pyspark",
-     "pyiceberg", "spark_java", "kafka", "iceberg", "load"), "x",
+     "pyiceberg", "duckdb", "spark_java", "kafka", "iceberg", "load"), "x",
 )  # fmt: skip
 
 
@@ -36,10 +38,10 @@ RAW: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def results() -> Results:
     """Two runs of a row of each part, and their peers."""
-    made = Results(ENVIRONMENT, {"runs": 2, "quick": False})
+    made = Results(ROWS, ENVIRONMENT, {"runs": 2, "quick": False})
     for row_id in ("compact-1k-none", "compact-cpu-1k-none", "catch-up-100b-lz4", "commit-1000",
                    "lag-max", "memory-total"):  # fmt: skip
-        row = BY_ID[row_id]
+        row = ROWS.by_id[row_id]
         assert row.peer is not None
         for run in (0, 1):
             made.add(row_id, TOWPATH, run, Measurement(120.0, raw=RAW.get(row_id, {})))
@@ -62,7 +64,7 @@ def test_table_has_values_ratios_and_verdicts(results: Results) -> None:
 
 def test_page_tells_failures_in_one_line_each(results: Results) -> None:
     results.failures.append("run 1, lag: gone\nand a long log")
-    text = page(results)
+    text = page(SUITE.report, results)
     assert "- run 1, lag: gone\n" in text
     assert "a long log" not in text
     assert "medians of 2 runs" in text
@@ -77,7 +79,7 @@ def test_files_without_matplotlib(
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    written = write_report(results, tmp_path / "out")
+    written = write_report(SUITE.report, results, tmp_path / "out")
     assert [path.name for path in written] == ["compact.json", "compact.md"]
     told = json.loads((tmp_path / "out" / "compact.json").read_text())
     assert told["rows"]["compact-1k-none"]["kafka + spark"]["1"]["value"] == 20.0
@@ -85,7 +87,9 @@ def test_files_without_matplotlib(
 
 def test_plots(results: Results, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    plots = [path for path in write_report(results, tmp_path) if path.suffix == ".png"]
+    plots = [
+        path for path in write_report(SUITE.report, results, tmp_path) if path.suffix == ".png"
+    ]
     assert [path.name for path in plots] == [
         "compact-throughput.png", "compact-catch-up.png", "compact-commits.png",
         "compact-lag.png", "compact-memory.png",
@@ -94,5 +98,5 @@ def test_plots(results: Results, tmp_path: Path) -> None:
 
 
 def test_nothing_measured_makes_no_plot(tmp_path: Path) -> None:
-    written = write_report(Results(ENVIRONMENT, {}), tmp_path)
+    written = write_report(SUITE.report, Results(ROWS, ENVIRONMENT, {}), tmp_path)
     assert [path.suffix for path in written] == [".json", ".md"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from bench.compact.bounds import Bound
-from bench.compact.results import Results
-from bench.compact.rows import BY_ID, KAFKA_SPARK, TENTH, TOWPATH
+from bench.compact.rows import ROWS, TENTH
 from bench.goals import Verdict
 from bench.ratios import Ratio
 from bench.results import Measurement
+from bench.shared.bounds import Bound
+from bench.shared.results import Results
+from bench.shared.rows import KAFKA_SPARK, TOWPATH
 
 
 def add(results: Results, row: str, system: str, *values: float) -> None:
@@ -18,8 +19,8 @@ def add(results: Results, row: str, system: str, *values: float) -> None:
 
 
 def test_ratio_to_the_peer_of_the_same_run() -> None:
-    results = Results({}, {})
-    row = BY_ID["compact-1k-none"]
+    results = Results(ROWS, {}, {})
+    row = ROWS.by_id["compact-1k-none"]
     add(results, row.id, TOWPATH, 100.0, 90.0)
     assert results.ratio(row) is None
     assert [verdict for _, verdict in results.verdicts(row)] == [None]
@@ -29,8 +30,8 @@ def test_ratio_to_the_peer_of_the_same_run() -> None:
 
 
 def test_less_is_better_for_commits() -> None:
-    results = Results({}, {})
-    row = BY_ID["commit-1000"]
+    results = Results(ROWS, {}, {})
+    row = ROWS.by_id["commit-1000"]
     add(results, row.id, TOWPATH, 41.0)
     add(results, row.id, TENTH, 20.0)
     assert [verdict for _, verdict in results.verdicts(row)] == [Verdict(False, False)]
@@ -48,7 +49,7 @@ def test_a_bound_holds_the_value_itself() -> None:
 
 
 def test_goals_that_cannot_be_judged_do_not_count() -> None:
-    results = Results({}, {})
+    results = Results(ROWS, {}, {})
     add(results, "compact-1k-none", TOWPATH, 100.0)
     add(results, "compact-cpu-1k-none", TOWPATH, 150.0)
     add(results, "lag-max", TOWPATH, 12.0)
@@ -57,11 +58,11 @@ def test_goals_that_cannot_be_judged_do_not_count() -> None:
 
 def test_only_the_row_and_its_peer_have_values() -> None:
     with pytest.raises(AssertionError):
-        Results({}, {}).add("compact-1k-none", TENTH, 0, Measurement(1.0))
+        Results(ROWS, {}, {}).add("compact-1k-none", TENTH, 0, Measurement(1.0))
 
 
 def test_raw_is_that_of_the_first_run() -> None:
-    results = Results({}, {})
+    results = Results(ROWS, {}, {})
     results.add("lag-max", TOWPATH, 1, Measurement(2.0, raw={"max_s": 2.0}))
     results.add("lag-max", TOWPATH, 0, Measurement(1.0, raw={"max_s": 1.0}))
     assert results.raw("lag-max") == {"max_s": 1.0}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench.compact.session import Session
 from bench.errors import MeasurementFailed
+from bench.shared.session import Session
 from tests.integration.harness.process_tree import wait_until_gone
 
 CHILD = """
 import os, subprocess, sys, time
-from bench.compact.answering import failure, next_question, take_stdout
+from bench.shared.answering import failure, next_question, take_stdout
 answer = take_stdout()
 print("this is no answer")
 answer({"ready": True})
@@ -55,7 +55,7 @@ def test_death_is_told_with_its_last_words(child: Path) -> None:
 
 
 def test_a_session_that_hangs_is_ended(child: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.compact.session.STOP_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("bench.shared.session.STOP_TIMEOUT_S", 0.05)
     with Session("bench_compact_child", [], child) as session:
         session.answer()
         with pytest.raises(MeasurementFailed, match="no answer"):

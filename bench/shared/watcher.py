@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.compact.lag_samples import Seen
 from bench.errors import MeasurementFailed
+from bench.shared.lag_samples import Seen
 
 POLL_INTERVAL_S = 0.05
 NAMESPACE = "towpath"

@@ -1,21 +1,22 @@
-"""What was measured, by row, system and run, and its form in `compact.json`."""
+"""What a suite measured, by row, system and run, and its form in a JSON file."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.compact.bounds import Bound
-from bench.compact.rows import BY_ID, ROWS, TOWPATH, Row
 from bench.goals import Goal, Verdict, judge
 from bench.ratios import Ratio, ratio
 from bench.results import Measurement
+from bench.shared.bounds import Bound
+from bench.shared.rows import TOWPATH, Row, Rows
 
 
 @dataclass
 class Results:
-    """All measurements of a benchmark of the pipeline."""
+    """All measurements of a suite."""
 
+    rows: Rows
     environment: dict[str, Any]
     settings: dict[str, Any]
     values: dict[str, dict[str, dict[int, Measurement]]] = field(default_factory=dict)
@@ -25,7 +26,7 @@ class Results:
 
     def add(self, row: str, system: str, run: int, measured: Measurement) -> None:
         """Keep a measurement of ours, or of the row's peer."""
-        assert system in (TOWPATH, BY_ID[row].peer), (row, system)
+        assert system in (TOWPATH, self.rows.by_id[row].peer), (row, system)
         self.values.setdefault(row, {}).setdefault(system, {})[run] = measured
 
     def of(self, row: Row, system: str | None = TOWPATH) -> dict[int, float]:
@@ -58,7 +59,7 @@ class Results:
 
     def measured_rows(self) -> list[Row]:
         """The rows that have a value of ours, in the order of the table."""
-        return [row for row in ROWS if self.of(row)]
+        return [row for row in self.rows.all if self.of(row)]
 
     def count_goals(self) -> tuple[int, int]:
         """Goals reached, and goals that could be judged."""
@@ -71,7 +72,7 @@ class Results:
         return sum(verdict.met for verdict in found), len(found)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, for `compact.json`."""
+        """Everything, for a JSON file."""
         return {
             "environment": self.environment,
             "settings": self.settings,

@@ -6,9 +6,9 @@ import os
 from importlib.metadata import version
 from pathlib import Path
 
-from bench.compact.spark_jars import ICEBERG
 from bench.environment import describe_environment
 from bench.errors import BenchError
+from bench.shared.spark_jars import ICEBERG
 from towpath.lakehouse.java import JavaNotFound, find_java
 
 
@@ -23,6 +23,7 @@ def describe(directory: Path) -> dict[str, object]:
         "pyspark": version("pyspark"),
         "pyiceberg": version("pyiceberg"),
         "pyarrow": version("pyarrow"),
+        "duckdb": version("duckdb"),
         "spark_java": java.version,
         "iceberg": ICEBERG,
         "load": round(os.getloadavg()[0], 1),

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from bench.compact.process_tree import (
+from bench.shared.process_tree import (
     DRIVER,
     ENDED,
     TOTAL,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import cycle, islice
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from bench.compact.payload import values
-from bench.compact.rows import Shape
 from bench.errors import MeasurementFailed
+from bench.shared.payload import values
+from bench.shared.shapes import Shape
 from bench.systems import System
 
 PARTITIONS = 4
@@ -40,7 +39,12 @@ def fill(system: System, topic: str, shape: Shape, size_bytes: int) -> Filled:
     """Create the topic and send it `size_bytes` of records; returns when all are acknowledged.
     MeasurementFailed if one is not."""
     system.client.run("create", topic=topic, partitions=PARTITIONS)
-    records = max(PARTITIONS, size_bytes // shape.record_bytes)
+    return fill_more(system, Filled(topic, 0, 0), shape, size_bytes)
+
+
+def fill_more(system: System, filled: Filled, shape: Shape, size_bytes: int) -> Filled:
+    """Go on with a topic where it was left; what it holds then."""
+    topic, records = filled.topic, max(PARTITIONS, size_bytes // shape.record_bytes)
     failed: list[KafkaError] = []
 
     def on_delivery(error: KafkaError | None, _: Message) -> None:
@@ -56,12 +60,13 @@ def fill(system: System, topic: str, shape: Shape, size_bytes: int) -> Filled:
             "on_delivery": on_delivery,
         }
     )
-    _send(producer, topic, shape, records)
+    _send(producer, topic, shape, range(filled.records, filled.records + records))
     left = producer.flush(FLUSH_TIMEOUT_S)
     if failed or left:
         reason = failed[0].str() if failed else f"{left} records without an answer"
         raise MeasurementFailed(f"{system.name} was not filled: {reason}")
-    return Filled(topic, records, records * shape.record_bytes)
+    total = filled.records + records
+    return Filled(topic, total, total * shape.record_bytes)
 
 
 def bootstrap_of(system: System) -> str:
@@ -69,9 +74,11 @@ def bootstrap_of(system: System) -> str:
     return f"127.0.0.1:{system.process.ports[0]}"
 
 
-def _send(producer: Producer, topic: str, shape: Shape, records: int) -> None:
+def _send(producer: Producer, topic: str, shape: Shape, numbers: range) -> None:
+    texts = values(shape.record_bytes)
     try:
-        for number, value in enumerate(islice(cycle(values(shape.record_bytes)), records)):
+        for number in numbers:
+            value = texts[number % len(texts)]
             while True:
                 try:
                     producer.produce(topic, value, partition=number % PARTITIONS)

@@ -1,4 +1,4 @@
-"""A process with a Spark session that stays warm between measurements, ours or the other one."""
+"""A process that stays warm between measurements."""
 
 from __future__ import annotations
 
@@ -50,6 +50,11 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
     def ask(self, question: dict[str, Any], timeout_s: float = ROUND_TIMEOUT_S) -> dict[str, Any]:
         """Its answer; MeasurementFailed if that is an error, or none in time."""
         assert self._process.stdin is not None
@@ -98,19 +103,3 @@ class Session:
             size_bytes = log.seek(0, os.SEEK_END)
             log.seek(max(0, size_bytes - LOG_TAIL_BYTES))
             return log.read().decode(errors="replace")
-
-
-class TowpathSession(Session):
-    """A compactor on a data directory, for which everything is due."""
-
-    def __init__(self, data_dir: Path, log_file: Path) -> None:
-        super().__init__("bench.compact.towpath_round", [str(data_dir)], log_file)
-
-
-class SparkSession(Session):
-    """Spark with its Kafka source and Iceberg's writer, in a directory of its own; for the style
-    see `spark_round`."""
-
-    def __init__(self, directory: Path, bootstrap: str, style: str, log_file: Path) -> None:
-        arguments = [str(directory), bootstrap, style]
-        super().__init__("bench.compact.spark_round", arguments, log_file)

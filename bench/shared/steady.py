@@ -7,9 +7,9 @@ import time
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from bench.compact.lag_samples import Acknowledged
-from bench.compact.payload import values
 from bench.errors import MeasurementFailed
+from bench.shared.lag_samples import Acknowledged
+from bench.shared.payload import values
 
 RECORD_BYTES = 100
 LINGER_MS = 5

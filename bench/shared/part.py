@@ -1,4 +1,4 @@
-"""What the parts of the pipeline's benchmark have in common."""
+"""What the parts of a suite have in common."""
 
 from __future__ import annotations
 
@@ -8,29 +8,43 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from tests.integration.harness.server_process import ServerDied
 from tests.integration.harness.waiting import DeadlineExceeded
 
-from bench.compact.results import Results
-from bench.compact.rows import BY_ID, TOWPATH
-from bench.compact.scale import Scale
 from bench.errors import MeasurementFailed
 from bench.report.format import number
 from bench.results import Measurement
+from bench.shared.results import Results
+from bench.shared.rows import TOWPATH
 
 MB, GB, KB = 1e6, 1e9, 1e3
 
 Say = Callable[[str], None]
 
 
+class Scale(Protocol):
+    """How much a run does; each suite has its own."""
+
+    @property
+    def disk_free_bytes_min(self) -> int:
+        """What a run needs."""
+
+    def to_json(self) -> dict[str, float]:
+        """For the file of results."""
+
+
+S = TypeVar("S", bound=Scale)
+
+
 @dataclass(frozen=True)
-class Context:
+class Context(Generic[S]):
     """One run: how much is done, where, and what is kept of it."""
 
     run: int
     directory: Path
-    scale: Scale
+    scale: S
     program: Path
     """The C client."""
     wanted: frozenset[str]
@@ -48,15 +62,18 @@ class Context:
         made.mkdir(parents=True)
         return made
 
+    def peer_of(self, row: str) -> str | None:
+        """What a row is held against."""
+        return self.results.rows.by_id[row].peer
+
     def keep(self, row: str, system: str | None, measured: Measurement) -> None:
         """Keep a value of a wanted row; None stands for a peer that the row does not have."""
         if row not in self.wanted or system is None:
             return
         self.results.add(row, system, self.run, measured)
         name = "" if system == TOWPATH else f"  ({system})"
-        self.say(
-            f"run {self.run + 1}  {row:<28} {number(measured.value):>10} {BY_ID[row].unit}{name}"
-        )
+        unit = self.results.rows.by_id[row].unit
+        self.say(f"run {self.run + 1}  {row:<28} {number(measured.value):>10} {unit}{name}")
 
     @contextlib.contextmanager
     def attempt(self, what: str) -> Iterator[None]:
@@ -70,12 +87,12 @@ class Context:
             self.say(f"run {self.run + 1}  {what} failed: {str(error).splitlines()[0]}")
 
 
-class Part(ABC):
+class Part(ABC, Generic[S]):
     """Measurements that belong together, with processes of their own."""
 
     rows: frozenset[str]
     """The rows it gives."""
 
     @abstractmethod
-    def run(self, context: Context) -> None:
+    def run(self, context: Context[S]) -> None:
         """Measure what is wanted of it. Whatever it started has ended when it returns."""

@@ -1,0 +1,1 @@
+"""What the suites that are held against Spark have in common."""
