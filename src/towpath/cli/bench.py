@@ -1,4 +1,5 @@
-"""`towpath bench`: this broker, or its data pipeline, beside what others use; from a checkout."""
+"""`towpath bench`: this broker, its data pipeline, or its readers, beside what others use; from a
+checkout."""
 
 from __future__ import annotations
 
@@ -16,15 +17,17 @@ from towpath.cli.errors import CliError
 HELP = """Measure this broker, Apache Kafka and the machine's limits in one run.
 
 \b
-SUITE is `broker`, or `compact`: the pipeline that turns topics into tables, beside Spark's Kafka
-source and Iceberg's writer. A C client on librdkafka does the measuring; as root it is prepared by
-itself. Leave the machine alone meanwhile. --quick takes a few minutes and gives a first look, no
+SUITE is `broker`; `compact`: the pipeline that turns topics into tables, beside Spark's Kafka
+source and Iceberg's writer; or `read`: topics in Spark and in SQL, beside Spark's Kafka source and
+sink and DuckDB on bare files. A C client on librdkafka does the measuring; as root it is prepared
+by itself. Leave the machine alone meanwhile. --quick takes a few minutes and gives a first look, no
 more. Examples:
   towpath bench
   towpath bench --quick
   towpath bench --only latency-1000,unbatched --runs 5
   towpath bench --list
   towpath bench compact --only lag,commit
+  towpath bench read --only read-tail,sql
 """
 
 
@@ -33,15 +36,17 @@ class Suite(Enum):
 
     BROKER = "broker"
     COMPACT = "compact"
+    READ = "read"
 
 
 def bench(
     suite: Annotated[
-        Suite | None, typer.Argument(metavar="[SUITE]", help="broker (the default) or compact.")
+        Suite | None,
+        typer.Argument(metavar="[SUITE]", help="broker (the default), compact or read."),
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="One short run: two minutes, those of compact under five."),
+        typer.Option("--quick", help="One short run: two minutes, the other suites under five."),
     ] = False,
     only: Annotated[
         list[str] | None,

@@ -1,0 +1,1 @@
+"""The benchmark of readers: topics in Spark and in SQL, beside what others use."""
