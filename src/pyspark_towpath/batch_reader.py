@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from pyspark_towpath.between_tasks import lighten
 from pyspark_towpath.filters import Narrowed, narrowed
 from pyspark_towpath.planning import SlicePartition, slices
 from pyspark_towpath.read_options import ReadOptions
@@ -53,12 +54,15 @@ class TopicReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Slices of the plan of this moment."""
-        return slices(self._options, self._wanted, self._options.stores.at_one_moment(self._plan))
+        found = slices(self._options, self._wanted, self._options.stores.at_one_moment(self._plan))
+        lighten()
+        return found
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """In a worker: the rows of a slice."""
         if isinstance(partition, SlicePartition):
             yield from rows_of_slice(self._options.stores, self._wanted, partition.value)
+        lighten()
 
     def _plan(self, reader: IndexReader) -> TopicPlan:
         spans = Resolver(self._options, reader).spans()

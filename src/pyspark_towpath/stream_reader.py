@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from pyspark_towpath.between_tasks import lighten
 from pyspark_towpath.names import BadOption
 from pyspark_towpath.planning import SlicePartition, slices
 from pyspark_towpath.progress import Progress, last_in_checkpoint, limited
@@ -68,6 +69,7 @@ class TopicStreamReader(DataSourceStreamReader):
         """In a worker: the rows of a slice."""
         if isinstance(partition, SlicePartition):
             yield from rows_of_slice(self._options.stores, self._wanted, partition.value)
+        lighten()
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has everything before `end`; nothing is kept for it."""
