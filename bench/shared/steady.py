@@ -41,6 +41,7 @@ class Steady:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
+        self._producer.close()  # Otherwise it looks for its broker until it is collected.
 
     def check(self) -> None:
         """Raise MeasurementFailed if a record was not acknowledged."""
