@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from pyspark_towpath.between_tasks import REUSED
 
 WORKER = """
