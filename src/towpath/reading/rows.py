@@ -105,8 +105,13 @@ def _groups(objects: WorkerObjects, parts: Sequence[WalPart]) -> Iterator[list[O
 
 def _between(rows: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
     """The rows whose offsets lie in `[start, end)`."""
-    offsets = rows.column(rows.schema.get_field_index(table.OFFSET)).to_numpy()
-    if not len(offsets) or (offsets[0] >= start and offsets[-1] < end and _rises(offsets)):
+    if not rows.num_rows:
+        return rows
+    column = rows.column(rows.schema.get_field_index(table.OFFSET))
+    # `to_numpy` would give the same view, but loads pandas for it.
+    data = column.buffers()[1]
+    offsets = np.frombuffer(data, np.int64, len(column), column.offset * np.int64().itemsize)
+    if offsets[0] >= start and offsets[-1] < end and _rises(offsets):
         return rows
     mask = (offsets >= start) & (offsets < end)
     return rows if mask.all() else rows.filter(pa.array(mask))
