@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.compact.spark_jars import spark_jars
+from bench.shared.spark_jars import spark_jars
 from tests.integration.harness import spark_kafka_jobs as jobs
 from tests.integration.harness.clients import Sent
 from tests.integration.harness.table_rows import TableRow, row_of_pairs
