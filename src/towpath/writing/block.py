@@ -11,6 +11,7 @@ three quarters of `wal_orphan_ttl_ms` from its beginning to its commit.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -62,8 +63,10 @@ async def current_block(store: MetadataStore, place: BlockPlace, runtime: Runtim
             value = writers.CurrentBlock(begun.block_id).encode()
             await store.put(pointer_key, value, expect=expect)
         except VersionConflict:
-            # Another writer was faster, and nothing was put under this block.
-            await store.delete(begun.marker_key, expect=begun.marker_version)
+            # Another writer was faster, and nothing was put under this block. If the collector has
+            # condemned it meanwhile, it will remove it.
+            with contextlib.suppress(VersionConflict):
+                await store.delete(begun.marker_key, expect=begun.marker_version)
             continue
         return begun
     raise WriteFailed("writers keep beginning staging blocks at the same time")

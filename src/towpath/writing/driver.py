@@ -19,14 +19,15 @@ from towpath.metadata.keys.json_value import UnknownValueVersion
 from towpath.metadata.sqlite.store import SqliteStore
 from towpath.metadata.store import MetadataError, MetadataStore, OutcomeUnknown
 from towpath.objects.store import ObjectStoreError
-from towpath.objects.worker import open_worker_objects
+from towpath.objects.worker import RemovableObjects, open_worker_objects
 from towpath.records import compression
 from towpath.runtime import Runtime, inline_runtime
 from towpath.topics.effective import settings_of
 from towpath.topics.from_settings import topic_defaults
 from towpath.writing.block import BlockPlace, current_block
-from towpath.writing.commit import Epoch, Outcome, commit
+from towpath.writing.commit import Epoch, Outcome
 from towpath.writing.errors import WriteFailed, WriteRefused, WriteUnknown
+from towpath.writing.settle import discard, settle
 from towpath.writing.staged import Staged
 from towpath.writing.target import Target
 
@@ -65,31 +66,19 @@ class TopicDriver:
         return self._with_store(lambda store: self._begin(store, topic, compression_name))
 
     def commit(self, staged: Sequence[Staged], epoch: Epoch | None = None) -> Outcome:
-        """Make everything visible at once; see `commit.commit`. What is certain never to become
-        visible is deleted."""
-        try:
-            outcome = self._with_store(lambda store: commit(store, staged, epoch, self._runtime))
-        except WriteUnknown:
-            raise  # It may be visible, or become so.
-        except (WriteRefused, WriteFailed):
-            self.discard(staged)
-            raise
-        if outcome is Outcome.REPLAYED:
-            self.discard(staged)
-        return outcome
+        """Make everything visible at once; see `settle.settle`."""
+        objects = self._open_objects()
+        return self._with_store(lambda store: settle(store, objects, staged, epoch, self._runtime))
 
     def discard(self, staged: Sequence[Staged]) -> None:
-        """Delete objects that were never committed and never will be, as far as that is possible:
-        the orphan collector takes the rest."""
+        """Delete objects that were never committed and never will be; see `settle.discard`."""
+        discard(self._open_objects(), staged)
+
+    def _open_objects(self) -> RemovableObjects:
         try:
-            objects = open_worker_objects(
-                self._settings.objects_url, self._settings.objects_options
-            )
-            for part in staged:
-                for each in part.objects:
-                    objects.delete(each.path)
+            return open_worker_objects(self._settings.objects_url, self._settings.objects_options)
         except ObjectStoreError as error:
-            logger.warning("staged objects are left to the orphan collector", error=str(error))
+            raise WriteFailed(str(error)) from error
 
     async def _begin(self, store: MetadataStore, name: str, compression_name: str | None) -> Target:
         found = await store.get(topics.topic(name)) if name else None

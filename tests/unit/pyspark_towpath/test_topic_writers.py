@@ -40,7 +40,7 @@ from towpath.metadata.store import OutcomeUnknown
 from towpath.objects.fs_files import make_root
 from towpath.records import compression
 from towpath.runtime import inline_runtime
-from towpath.writing import driver as driver_module
+from towpath.writing import settle as settle_module
 from towpath.writing.driver import TopicDriver
 from towpath.writing.errors import WriteFailed, WriteRefused, WriteUnknown
 
@@ -174,7 +174,7 @@ def test_a_failed_commit_deletes_what_cannot_become_visible(
 
     writer = TopicWriter(options(data_dir), VALUE)
     message = writer.write(rows("a"))
-    monkeypatch.setattr(driver_module, "commit", fail)
+    monkeypatch.setattr(settle_module, "commit", fail)
     with pytest.raises(type(failure)):
         writer.commit([message])
     writer.abort([message])
