@@ -7,6 +7,9 @@ so that tools which set them work, and their documentation says that they have n
 `compression.type` accepts each of Kafka's values and changes nothing: batches are stored with the
 compression their producer chose. Consumers read the same records either way, while refusing the
 value would break tools that always set it.
+
+Two settings are Towpath's own and begin with its name: they declare what values are, so that they
+become columns of the topic's table (`towpath.typed`).
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from towpath.topics.values import (
     Check,
     ConfigType,
     LevelOr,
+    NotLonger,
     OneOf,
     Value,
     must_be_false,
@@ -27,8 +31,11 @@ from towpath.topics.values import (
     throttled_replicas,
     to_text,
 )
+from towpath.typed import declaration
+from towpath.typed.types import InvalidSchema
 
 LONG_MAX = (1 << 63) - 1
+VALUE_SCHEMA_CHARS_MAX = 256 << 10
 NO_EFFECT = " Accepted for compatibility; it has no effect on this broker."
 
 
@@ -222,6 +229,18 @@ _ROWS = (
         "follower.replication.throttled.replicas", _LIST, "",
         "Replicas whose replication is throttled at the follower.", None, throttled_replicas,
     ),
+    Setting(
+        declaration.FORMAT, _STRING, declaration.NONE,
+        "What values are: 'json', 'avro', or 'avro-registry' for Avro behind a registry's prefix. "
+        "They become columns of the topic's table, beside the bytes.",
+        None, OneOf(declaration.FORMATS),
+    ),
+    Setting(
+        declaration.SCHEMA, _STRING, "",
+        "The schema of the values: for 'json' a JSON Schema or 'infer', for 'avro' an Avro schema, "
+        "for 'avro-registry' an object of Avro schemas by id.",
+        None, NotLonger(VALUE_SCHEMA_CHARS_MAX),
+    ),
 )  # fmt: skip
 
 SETTINGS: Mapping[str, Setting] = {row.name: row for row in sorted(_ROWS, key=lambda row: row.name)}
@@ -246,6 +265,7 @@ def validate(overrides: Mapping[str, str | None]) -> dict[str, str]:
         name: setting(name).parse(text) for name, text in overrides.items() if text is not None
     }
     _check_compaction_lags(parsed)
+    _check_declaration(parsed)
     return {name: to_text(value) for name, value in parsed.items()}
 
 
@@ -259,3 +279,15 @@ def _check_compaction_lags(parsed: Mapping[str, Value]) -> None:
         raise InvalidConfig(
             f"conflict topic config setting {least} ({least_ms}) > {most} ({most_ms})"
         )
+
+
+def _check_declaration(parsed: Mapping[str, Value]) -> None:
+    format_name = str(parsed.get(declaration.FORMAT, declaration.NONE))
+    schema = str(parsed.get(declaration.SCHEMA, ""))
+    try:
+        declaration.declare(format_name, schema)
+    except InvalidSchema as error:
+        raise InvalidConfig(
+            f"Invalid value for configuration {declaration.SCHEMA} "
+            f"({declaration.FORMAT}={format_name}): {error}"
+        ) from error

@@ -115,6 +115,19 @@ class OneOf:
 
 
 @dataclass(frozen=True, slots=True)
+class NotLonger:
+    """A string of at most so many characters."""
+
+    most: int
+
+    def __call__(self, name: str, value: Value) -> None:
+        assert isinstance(value, str)
+        if len(value) > self.most:
+            reason = f"String has {len(value)} characters, at most {self.most} are allowed"
+            raise invalid(name, value[:40] + "...", reason)
+
+
+@dataclass(frozen=True, slots=True)
 class LevelOr:
     """A compression level in a range, or one value that stands for the codec's default."""
 

@@ -1,0 +1,49 @@
+"""How columns are called: as the fields of the value, unless SQL could not tell them apart.
+
+Most engines do not tell upper from lower case, and a dot is their way into a struct.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Final
+
+ERROR: Final = "value_error"
+"""Why a record's value does not fit; null if it does, or if there is no value."""
+RAW: Final = (
+    "partition",
+    "offset",
+    "timestamp",
+    "key",
+    "value",
+    "headers",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "attributes",
+)
+"""The columns that every topic's table has (`records.table`)."""
+RESERVED: Final = frozenset((*RAW, ERROR))
+PREFIX: Final = "value_"
+"""A field that is called as one of the record's own columns: `timestamp` is `value_timestamp`."""
+
+_UNFIT = re.compile(r"[.\x00-\x1f\x7f`]")
+
+
+def column_name(source: str, taken: Iterable[str], reserved: Collection[str] = ()) -> str:
+    """The name for a field beside those that are taken; the first of a name gets it."""
+    name = _UNFIT.sub("_", source) or "_"
+    if name.casefold() in reserved:
+        name = PREFIX + name
+    return free_name(name, [*taken, *reserved])
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """The name, or with the least number behind it that makes it another one than those taken."""
+    folded = {other.casefold() for other in taken}
+    number, found = 1, name
+    while found.casefold() in folded:
+        number += 1
+        found = f"{name}_{number}"
+    return found
