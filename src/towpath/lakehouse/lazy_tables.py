@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from towpath.lakehouse.plan import ParquetFile
 from towpath.lakehouse.tables import Change, Maintained, Table, Tables, TopicRef
 from towpath.objects.store import ObjectInfo
+from towpath.typed.types import Fields
 
 OpenTables = Callable[[], Awaitable[Tables]]
 
@@ -28,6 +29,9 @@ class LazyTables(Tables):
 
     async def commit(self, table: Table, change: Change) -> Table:
         return await (await self._tables()).commit(table, change)
+
+    async def evolve(self, table: Table, columns: Fields) -> Table:
+        return await (await self._tables()).evolve(table, columns)
 
     async def files(self, table: Table) -> list[tuple[int, str]]:
         return await (await self._tables()).files(table)

@@ -15,6 +15,8 @@ import structlog
 
 from towpath.cluster.leases import Leases
 from towpath.gc.entries import SaveProducers
+from towpath.lakehouse.backfill import Backfills
+from towpath.lakehouse.job_runs import JobRuns
 from towpath.lakehouse.pauses import Pauses
 from towpath.lakehouse.plan import Job, JobKind, JobResult
 from towpath.lakehouse.planner import Planner, Range
@@ -25,12 +27,14 @@ from towpath.lakehouse.settings import PipelineSettings
 from towpath.lakehouse.swap import FileName, IndexSwap
 from towpath.lakehouse.tables import TableError, Tables, TopicRef
 from towpath.lakehouse.tasks import Task, TaskLost, TaskStore
+from towpath.lakehouse.value_columns import ColumnsContended, ValueColumns
 from towpath.metadata.keys import compaction
 from towpath.metadata.keys.compaction import TaskState
 from towpath.metadata.keys.topics import split_stream_id
 from towpath.metadata.store import MetadataError, MetadataStore
 from towpath.runtime import Runtime
 from towpath.topics.interface import Topic, Topics
+from towpath.typed.declaration import declared
 
 TABLE_LOCK_ATTEMPTS = 20
 TABLE_LOCK_PAUSE_MS = 100
@@ -102,7 +106,6 @@ class Pipeline:
         checkpoint: Checkpoint,
     ) -> None:
         self._topics = topics
-        self._runner = runner
         self._runtime = runtime
         self._settings = settings
         self._leases = Leases(store, runtime, settings.lock_ttl_ms)
@@ -111,6 +114,9 @@ class Pipeline:
         self.publisher = Publisher(store, tables)
         swap = IndexSwap(store, save_producers, file_name)
         self._saga = Saga(store, self._tasks, self.publisher, swap, runtime, settings, checkpoint)
+        self._columns = ValueColumns(store, self.publisher)
+        self._runs = JobRuns(runner, self._columns)
+        self._backfills = Backfills(self._planner, runtime, settings)
         self._new_files: dict[int, int] = {}
         """How many files each stream got since its small ones were last looked at."""
         self._pauses = Pauses(runtime)
@@ -204,6 +210,7 @@ class Pipeline:
                 left_bytes -= found.due.wal_bytes
                 summary.more |= found.due.is_cut
                 busy.add(stream)
+        work += await self._plan_backfills(topics, locked, busy, len(work), summary)
         work += await self._plan_rewrites(topics, locked, busy, len(work))
         work += await self._plan_key_compactions(topics, locked, busy, len(work))
         return work
@@ -237,6 +244,33 @@ class Pipeline:
         """A topic's table is out of reach: its tasks wait, longer each time."""
         summary.failures.append(f"{topic}: {error}")
         self._pauses.failed(number)
+
+    async def _plan_backfills(
+        self,
+        topics: dict[int, Topic],
+        locked: list[int],
+        busy: set[int],
+        taken: int,
+        summary: RoundSummary,
+    ) -> list[_Work]:
+        """Tasks that rewrite files whose typed columns are not those declared now."""
+        work: list[_Work] = []
+        left_bytes = self._settings.round_max_bytes
+        for topic, partition in self._backfills.places(topics.values()):
+            stream = topic.stream(partition)
+            if stream in busy or self._pauses.paused(topic.number):
+                continue
+            if left_bytes <= 0 or taken + len(work) >= self._settings.round_max_tasks:
+                summary.more = True
+                break
+            found = await self._claim_parquet(self._backfills.behind, topic, partition, locked)
+            if found is not None:
+                assert found.due is not None
+                work.append(found)
+                left_bytes -= found.due.file_bytes
+                busy.add(stream)
+                summary.more = True
+        return work
 
     async def _plan_rewrites(
         self, topics: dict[int, Topic], locked: list[int], busy: set[int], taken: int
@@ -333,40 +367,33 @@ class Pipeline:
         self, work: Sequence[_Work], summary: RoundSummary, progress: RoundWatcher | None
     ) -> None:
         """Have the new tasks' files written. A table that cannot be loaded stops its topic only."""
-        jobs: list[tuple[Task, Job]] = []
+        jobs: list[tuple[Task, TopicRef, Job]] = []
         for item in work:
             if item.due is None:
                 continue
             topic = item.due.topic
             try:
-                table = await self.publisher.table(topic_ref(topic))
-            except TableError as error:
+                declaration = declared(topic.overrides)
+                table, typed = await self._columns.table(topic_ref(topic), declaration)
+            except (TableError, TooManyConflicts, ColumnsContended) as error:
                 self._failed(topic.name, topic.number, error, summary)
                 await self._forget(item.task)
                 continue
-            jobs.append((item.task, self._saga.job(item.task, item.due, table)))
+            job = self._saga.job(item.task, item.due, table, typed)
+            jobs.append((item.task, topic_ref(topic), job))
         if not jobs:
             return
         if progress is not None:
-            progress.planned([job for _, job in jobs])
+            progress.planned([job for _, _, job in jobs])
         try:
-            results = await self._runner.run([job for _, job in jobs], progress)
-            results = [
-                await self._shuffled(job) if result.needs_shuffle else result
-                for (_, job), result in zip(jobs, results, strict=True)
-            ]
+            results = await self._runs.run([(topic, job) for _, topic, job in jobs], progress)
         except RunnerUnavailable as error:
             summary.failures.append(str(error))
-            for task, _ in jobs:
+            for task, _, _ in jobs:
                 await self._forget(task)
             return
-        for (task, job), result in zip(jobs, results, strict=True):
+        for (task, _, job), result in zip(jobs, results, strict=True):
             await self._take_result(task, job, result, summary)
-
-    async def _shuffled(self, job: Job) -> JobResult:
-        """The result of a job whose keys outgrow a worker's memory."""
-        (result,) = await self._runner.run([await self._runner.shuffle(job)])
-        return result
 
     async def _take_result(
         self, task: Task, job: Job, result: JobResult, summary: RoundSummary

@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from towpath.typed.columns import TypedColumns
+from towpath.typed.declaration import NO_STAMP
+from towpath.typed.types import Fields
+
 
 class JobKind(Enum):
     """What a job makes of its input."""
@@ -54,9 +58,12 @@ class ParquetFile:
     day: int | None = None
     """Days since 1970-01-01 when the table is split by day."""
     columns: Mapping[str, ColumnSizes] = field(default_factory=dict, hash=False)
-    """By dotted path as in `records.table`; empty if not known any more."""
+    """By dotted path as in `records.table`, a typed one as `#` and its field id; empty if not known
+    any more."""
     split_offsets: tuple[int, ...] = ()
     """Where each row group begins."""
+    value_stamp: str = NO_STAMP
+    """Which typed columns it has: the stamp of `typed.declaration`."""
 
     def to_json(self) -> dict[str, Any]:
         """As a task's record keeps it."""
@@ -75,6 +82,7 @@ class ParquetFile:
                 for name, sizes in self.columns.items()
             },
             "splitOffsets": list(self.split_offsets),
+            "valueStamp": self.value_stamp,
         }
 
     @classmethod
@@ -92,6 +100,8 @@ class ParquetFile:
             fields["day"],
             {name: ColumnSizes(*sizes) for name, sizes in fields["columns"].items()},
             tuple(fields["splitOffsets"]),
+            # Tasks of releases without typed columns have none.
+            fields.get("valueStamp", NO_STAMP),
         )
 
 
@@ -128,6 +138,8 @@ class Job:
     """Where its worker tells how far it has come; see `runners/live.py`."""
     part: int = 0
     """Tells the parts of a job apart that was cut to be run by several tasks."""
+    typed: TypedColumns | None = field(default=None, hash=False)
+    """What the values become beside their bytes."""
 
     @property
     def input_bytes(self) -> int:
@@ -164,3 +176,6 @@ class JobResult:
     """What went wrong with this job; the others of the run are not touched by it."""
     needs_shuffle: bool = False
     """The keys outgrew a worker's memory: the runner must find the survivors, then run it again."""
+    new_columns: Fields = ()
+    """Columns to infer from values that had fields beside the known ones: nothing was written, the
+    table must get them and the job be run again."""

@@ -55,6 +55,11 @@ class Range:
         return sum(wal_bytes_of(entry) for entry in self.entries)
 
     @property
+    def file_bytes(self) -> int:
+        """The size of the range's Parquet files."""
+        return sum(parquet_bytes_of(entry) for entry in self.entries)
+
+    @property
     def chunks(self) -> tuple[WalChunk, ...]:
         """Where the batches of the WAL entries lie."""
         return tuple(chunk_of(entry) for entry in self.entries if is_wal(entry))
@@ -142,6 +147,26 @@ class Planner:
             run = [entry] if is_small else []
         found = self._mergeable(run)
         return Range(JobKind.REWRITE, topic, partition, found) if found else None
+
+    async def behind(self, topic: Topic, partition: int, stamp: str) -> Range | None:
+        """The first neighbouring Parquet entries whose files have other typed columns than those of
+        the stamp, as many as one task takes; or None."""
+        taken: list[EntryRow] = []
+        size_bytes = 0
+        async for entry in self._entries(topic.stream(partition), -1):
+            if not has_other_columns(entry, stamp):
+                if taken:
+                    break
+                continue
+            if taken and (
+                start_of(entry) != taken[-1].offset_end
+                or size_bytes + parquet_bytes_of(entry) > self._settings.job_max_bytes
+                or len(taken) >= self._settings.job_max_entries
+            ):
+                break
+            taken.append(entry)
+            size_bytes += parquet_bytes_of(entry)
+        return Range(JobKind.REWRITE, topic, partition, tuple(taken)) if taken else None
 
     async def superseded_keys(self, topic: Topic, partition: int) -> Range | None:
         """The compacted part of a stream whose keys should be compacted now; or None.
@@ -287,6 +312,11 @@ def is_parquet(entry: EntryRow) -> bool:
     return entry.message.file_type == PARQUET
 
 
+def has_other_columns(entry: EntryRow, stamp: str) -> bool:
+    """Whether a file of the entry has other typed columns than those of the stamp."""
+    return is_parquet(entry) and any(file.value_stamp != stamp for file in entry.message.parquet)
+
+
 def start_of(entry: EntryRow) -> int:
     """The first offset of the entry."""
     return entry.offset_end - entry.message.record_count
@@ -336,6 +366,7 @@ def files_of(entry: EntryRow) -> list[ParquetFile]:
             last_offset=start + file.last_offset_delta,
             min_timestamp_ms=file.min_timestamp_ms,
             max_timestamp_ms=file.max_timestamp_ms,
+            value_stamp=file.value_stamp,
         )
         for file in entry.message.parquet
     ]

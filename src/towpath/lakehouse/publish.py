@@ -34,6 +34,7 @@ from towpath.metadata.keys import streams
 from towpath.metadata.keys.compaction import TaskRecord
 from towpath.metadata.keys.topics import stream_id
 from towpath.metadata.store import MetadataStore
+from towpath.typed.types import Fields
 
 COMMIT_ATTEMPTS = 20
 DAY_MS = 86_400_000
@@ -68,6 +69,8 @@ class Publisher:
         self._store = store
         self._tables = tables
         self._seen: dict[int, Table] = {}
+        self._columns: dict[int, Fields] = {}
+        """The typed columns that tables must have, by topic number."""
 
     async def table(self, topic: TopicRef) -> Table:
         """The topic's table, made if it is missing; may be a little old."""
@@ -81,6 +84,20 @@ class Publisher:
     def remember(self, table: Table) -> None:
         """A newer state of a table, from somebody else's commit in this process."""
         self._seen[table.topic.number] = table
+
+    async def require(self, topic: TopicRef, columns: Fields) -> Table:
+        """The topic's table when it has these columns; it will have them, too, if somebody drops it
+        and it is made again. Raises TableError."""
+        table = await self.table(topic)
+        self._columns[topic.number] = columns
+        for _ in range(COMMIT_ATTEMPTS):
+            try:
+                table = self._seen[topic.number] = await self._tables.evolve(table, columns)
+                return table
+            except (CommitConflict, CommitUnknown, TableMissing) as error:
+                logger.info("table changed, looking again", topic=topic.name, error=str(error))
+                table = await self.look(topic)
+        raise TooManyConflicts(f"{topic.name}: {COMMIT_ATTEMPTS} commits conflicted")
 
     async def publish(self, topic: TopicRef, tasks: Sequence[Task]) -> Published:
         """Bring the files of all tasks into the table, each exactly once."""
@@ -132,6 +149,16 @@ class Publisher:
         }
 
     async def _load(self, topic: TopicRef) -> Table:
+        """The table as it is now, with the columns that were required of it."""
+        columns = self._columns.get(topic.number)
+        if columns is None:
+            return await self.look(topic)
+        await self.look(topic)
+        return await self.require(topic, columns)
+
+    async def look(self, topic: TopicRef) -> Table:
+        """The table as it is now, made if it is missing."""
+        self.forget(topic.number)
         try:
             table = await self._tables.load(topic)
         except SupersededTable:

@@ -24,6 +24,7 @@ from towpath.metadata.keys import compaction
 from towpath.metadata.keys.compaction import Cleaned, TaskRecord, TaskState
 from towpath.metadata.store import MetadataStore
 from towpath.runtime import Runtime
+from towpath.typed.columns import TypedColumns
 
 Checkpoint = Callable[[str], None]
 """Called when a task reaches a state, before and after it is recorded: where faults may strike."""
@@ -83,7 +84,7 @@ class Saga:
         self._checkpoint("compaction-created")
         return task
 
-    def job(self, task: Task, due: Range, table: Table) -> Job:
+    def job(self, task: Task, due: Range, table: Table, typed: TypedColumns | None) -> Job:
         """What a worker has to do for the task."""
         record, settings = task.record, self._settings
         return Job(
@@ -104,6 +105,7 @@ class Saga:
             tombstones_below=due.tombstones_below,
             key_memory_bytes=settings.key_memory_bytes,
             objects_options=dict(settings.objects_options),
+            typed=typed,
         )
 
     async def written(self, task: Task, result: JobResult) -> None:

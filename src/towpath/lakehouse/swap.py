@@ -128,6 +128,7 @@ class IndexSwap:
             min_timestamp_ms=file.min_timestamp_ms,
             max_timestamp_ms=file.max_timestamp_ms,
             footer_bytes=file.footer_bytes,
+            value_stamp=file.value_stamp,
         )
 
 

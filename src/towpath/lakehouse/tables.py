@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from towpath.lakehouse.plan import ParquetFile
 from towpath.objects.store import ObjectInfo
+from towpath.typed.types import Fields
 
 
 class TableError(Exception):
@@ -90,6 +91,8 @@ class Table:
     needed by nobody before it. 0 without snapshots."""
     split_by_day: bool
     handle: object = field(hash=False, compare=False, repr=False)
+    last_field_id: int = 0
+    """The greatest id that any column of the table ever had."""
 
     def mark(self, partition: int) -> Mark:
         """The partition's mark; zero for one that has none yet."""
@@ -139,6 +142,11 @@ class Tables(ABC):
         Raises CommitConflict, CommitUnknown, TableMissing or CatalogUnavailable. A removed file
         that is not in the table is a CommitConflict.
         """
+
+    @abstractmethod
+    async def evolve(self, table: Table, columns: Fields) -> Table:
+        """Give the loaded state of the table these columns, under their ids; the same table if it
+        has them. Other columns stay, whatever they are called then. Raises as `commit` does."""
 
     @abstractmethod
     async def files(self, table: Table) -> list[tuple[int, str]]:

@@ -7,7 +7,7 @@ when it is made, and the files that kept snapshots name are known when an object
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from tests.faults.simulation.clock import SimClock
@@ -16,6 +16,7 @@ from tests.faults.simulation.table_scenario import History
 
 from towpath.lakehouse.plan import ParquetFile
 from towpath.lakehouse.tables import Change, CommitConflict, Mark, TableMissing, TopicRef
+from towpath.typed.types import Field, Fields
 
 Files = Mapping[str, tuple[int, ParquetFile]]
 """Partition and file by path."""
@@ -42,6 +43,8 @@ class TableState:
     marks: Mapping[int, Mark] = field(default_factory=dict, hash=False)
     snapshots: tuple[SimSnapshot, ...] = ()
     """Those that are kept, oldest first."""
+    columns: Mapping[int, Field] = field(default_factory=dict, hash=False)
+    """Typed columns by id."""
 
     @property
     def snapshot_id(self) -> int | None:
@@ -92,12 +95,19 @@ class SharedCatalog:
         self._ledger.committed(loaded.topic, present.marks, marks, changed.snapshots[-1])
         return changed
 
+    def evolve(self, loaded: TableState, columns: Fields) -> TableState:
+        """Give the loaded state typed columns; raises as `apply`."""
+        present = self._present(loaded)
+        known = {**present.columns, **{column.id: column for column in columns}}
+        state = self.tables[loaded.topic.name] = replace(present, columns=known)
+        return state
+
     def expire(self, loaded: TableState) -> tuple[TableState, int]:
         """Expire old snapshots of the loaded state, and tell how many; raises as `apply`."""
         present = self._present(loaded)
         kept = self._kept(present.snapshots)
         expired = len(present.snapshots) - len(kept)
-        state = TableState(present.topic, present.incarnation, present.marks, kept)
+        state = replace(present, snapshots=kept)
         self.tables[loaded.topic.name] = state
         return state, expired
 
@@ -145,7 +155,7 @@ class SharedCatalog:
             next(self._numbers), last + 1, self._clock.now_ms(), name, dict(files)
         )
         snapshots = self._kept((*table.snapshots, snapshot))
-        state = TableState(table.topic, table.incarnation, marks, snapshots)
+        state = replace(table, marks=marks, snapshots=snapshots)
         self.tables[table.topic.name] = state
         return state
 

@@ -29,6 +29,7 @@ from towpath.lakehouse.tables import (
     TopicRef,
 )
 from towpath.records.table import DEFAULT_FIELD_IDS
+from towpath.typed.types import Fields
 
 T = TypeVar("T")
 
@@ -75,6 +76,11 @@ class SimTables(Tables):
         self.on_commit()
         return await self._call(
             "commit", lambda: self._seen(self._catalog.apply(_state(table), change)), changes=True
+        )
+
+    async def evolve(self, table: Table, columns: Fields) -> Table:
+        return await self._call(
+            "evolve", lambda: self._seen(self._catalog.evolve(_state(table), columns)), changes=True
         )
 
     async def files(self, table: Table) -> list[tuple[int, str]]:

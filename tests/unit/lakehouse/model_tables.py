@@ -23,9 +23,11 @@ from towpath.lakehouse.tables import (
     TopicRef,
 )
 from towpath.records.table import DEFAULT_FIELD_IDS
+from towpath.typed.types import Field, Fields
 
 Strike = Callable[[str], None]
-"""Called as `load`, `create`, `commit` and `commit-applied`; raises what shall go wrong there."""
+"""Called as `load`, `create`, `evolve`, `commit` and `commit-applied`; raises what shall go wrong
+there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class ModelTable:
     topic: TopicRef
     marks: dict[int, Mark] = field(default_factory=dict)
     snapshots: list[ModelSnapshot] = field(default_factory=list)
+    columns: dict[int, Field] = field(default_factory=dict)
+    """Typed columns by id, as they were last asked for."""
 
     @property
     def files(self) -> Mapping[str, tuple[int, ParquetFile]]:
@@ -139,6 +143,15 @@ class ModelTables(Tables):
         self.catalog.apply(table.topic.name, table.handle, table.snapshot_id, change)
         self.strike("commit-applied")
         return self._seen(self.catalog.tables[table.topic.name])
+
+    async def evolve(self, table: Table, columns: Fields) -> Table:
+        self.strike("evolve")
+        assert isinstance(table.handle, int)
+        found = self.catalog.tables.get(table.topic.name)
+        if found is None or found.incarnation != table.handle:
+            raise TableMissing(table.topic.name)
+        found.columns.update({column.id: column for column in columns})
+        return self._seen(found)
 
     async def files(self, table: Table) -> list[tuple[int, str]]:
         self.strike("load")

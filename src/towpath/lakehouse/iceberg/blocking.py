@@ -19,6 +19,7 @@ from towpath.lakehouse.iceberg import errors, inventory, marks, properties
 from towpath.lakehouse.iceberg.catalog import open_catalog
 from towpath.lakehouse.iceberg.commit import Committer
 from towpath.lakehouse.iceberg.data_files import data_file
+from towpath.lakehouse.iceberg.evolve import check_columns, schema_updates
 from towpath.lakehouse.iceberg.locations import Locations
 from towpath.lakehouse.iceberg.maintenance import Cleaner, expirable, expiry
 from towpath.lakehouse.iceberg.manifests import Manifests
@@ -43,6 +44,7 @@ from towpath.lakehouse.tables import (
     TopicRef,
 )
 from towpath.runtime import Clock
+from towpath.typed.types import Fields
 
 
 class BlockingTables:
@@ -118,6 +120,16 @@ class BlockingTables:
             properties={marks.PARTITIONS: marks.encode_marks(all_marks)},
         )
         after = self._committer().add_snapshot(before, contents, self._clock.now_ms())
+        return self._table(table.topic, after)
+
+    def evolve(self, table: Table, columns: Fields) -> Table:
+        """See `Tables`."""
+        before = _handle(table)
+        requirements, updates = schema_updates(before.metadata, columns)
+        if not updates:
+            return table
+        after, _ = self._committer().change(before, updates, requirements)
+        check_columns(after.metadata.schema(), columns)
         return self._table(table.topic, after)
 
     def files(self, table: Table) -> list[tuple[int, str]]:
@@ -285,6 +297,7 @@ class BlockingTables:
             oldest_sequence_number=min(kept, default=0),
             split_by_day=is_split_by_day(metadata.spec()),
             handle=found,
+            last_field_id=metadata.last_column_id,
         )
 
     def _drop(self, found: IcebergTable) -> list[str]:

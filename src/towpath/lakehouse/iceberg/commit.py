@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
-from pyiceberg.table.update import TableUpdate
+from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from towpath.lakehouse.iceberg import errors
 from towpath.lakehouse.iceberg.maintenance import Cleaner, UpkeepSettings, expirable, expiry
@@ -43,10 +43,18 @@ class Committer:
         self._remember(draft)
         return changed
 
-    def change(self, table: Table, updates: tuple[TableUpdate, ...]) -> tuple[Table, int]:
-        """The changed table, and how many metadata files were deleted because of it."""
+    def change(
+        self,
+        table: Table,
+        updates: tuple[TableUpdate, ...],
+        requirements: tuple[TableRequirement, ...] = (),
+    ) -> tuple[Table, int]:
+        """The changed table, and how many metadata files were deleted because of it. What every
+        change requires is required, and `requirements` beside it."""
         try:
-            answer = self._catalog.commit_table(table, fence(table.metadata), updates)
+            answer = self._catalog.commit_table(
+                table, (*fence(table.metadata), *requirements), updates
+            )
         except Exception as error:
             raise self._explained(table, errors.of_commit(error)) from error
         changed = Table(

@@ -28,7 +28,8 @@ def data_file(
 ) -> DataFile:
     """The file at `uri` as a manifest holds it. Raises TableError if the table's partitioning has
     no place for it."""
-    sizes = {path: column for path, column in file.columns.items() if path in ids}
+    known = {**ids, **_typed_ids(schema, file)}
+    sizes = {path: column for path, column in file.columns.items() if path in known}
     counted = {path: column for path, column in sizes.items() if path not in REPEATED_COLUMNS}
     lower, upper = _bounds(schema, ids, partition, file)
     described = DataFile.from_args(
@@ -38,9 +39,9 @@ def data_file(
         partition=_partition_record(spec, ids, partition, file),
         record_count=file.record_count,
         file_size_in_bytes=file.size_bytes,
-        column_sizes={ids[path]: column.size_bytes for path, column in sizes.items()},
-        value_counts={ids[path]: column.values for path, column in counted.items()},
-        null_value_counts={ids[path]: column.nulls for path, column in counted.items()},
+        column_sizes={known[path]: column.size_bytes for path, column in sizes.items()},
+        value_counts={known[path]: column.values for path, column in counted.items()},
+        null_value_counts={known[path]: column.nulls for path, column in counted.items()},
         nan_value_counts={},
         lower_bounds=lower,
         upper_bounds=upper,
@@ -51,6 +52,13 @@ def data_file(
     )
     described.spec_id = spec.spec_id
     return described
+
+
+def _typed_ids(schema: Schema, file: ParquetFile) -> dict[str, int]:
+    """The file's typed columns that the table has, by the names that sizes have: `#` and the id."""
+    present = {field.field_id for field in schema.fields}
+    numbers = {path: int(path[1:]) for path in file.columns if path.startswith("#")}
+    return {path: number for path, number in numbers.items() if number in present}
 
 
 def _bounds(

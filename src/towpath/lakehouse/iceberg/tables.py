@@ -21,6 +21,7 @@ from towpath.lakehouse.tables import (
 )
 from towpath.objects.store import ObjectInfo
 from towpath.runtime import Clock, Offload
+from towpath.typed.types import Fields
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,6 +50,9 @@ class IcebergTables(Tables):
 
     async def commit(self, table: Table, change: Change) -> Table:
         return await self._run(CommitUnknown, self._tables.commit, table, change)
+
+    async def evolve(self, table: Table, columns: Fields) -> Table:
+        return await self._run(CommitUnknown, self._tables.evolve, table, columns)
 
     async def files(self, table: Table) -> list[tuple[int, str]]:
         return await self._run(CatalogUnavailable, self._tables.files, table)

@@ -45,6 +45,8 @@ def run(job: Job, objects: WorkerObjects, attempt: str) -> JobResult:
             out.write(rows)
         if next_offset != job.end:
             raise LogDamaged(f"{job.title}: the batches end at {next_offset}")
+        if out.new_columns is not None:
+            return JobResult(job.task_id, new_columns=out.new_columns)
         files = out.finish()
     return JobResult(
         job.task_id,

@@ -19,6 +19,7 @@ from towpath.lakehouse.jobs.survivors import FiledSurvivors, KeysOutgrowMemory, 
 from towpath.lakehouse.plan import Job, JobResult
 from towpath.objects.worker import WorkerObjects
 from towpath.records import table
+from towpath.typed.names import RAW
 
 
 def run(job: Job, objects: WorkerObjects, attempt: str) -> JobResult:
@@ -32,10 +33,12 @@ def run(job: Job, objects: WorkerObjects, attempt: str) -> JobResult:
     with ParquetOut(job, objects, attempt) as out:
         for file in order(job.files, split_by_day=job.split_by_day):
             above = file.first_offset - 1
-            for rows in row_groups(objects, file):
+            for rows in row_groups(objects, file, RAW):
                 above = check_order(file, rows, above)
                 for batch in conform(_kept(job, rows, keep), schema):
                     out.write(batch)
+        if out.new_columns is not None:
+            return JobResult(job.task_id, new_columns=out.new_columns)
         files = out.finish()
     return JobResult(
         job.task_id,

@@ -4,15 +4,18 @@ Only what every reader knows is used: PLAIN and RLE_DICTIONARY encoding, version
 (DELTA_* would save a few bytes per record, but vectorized readers learned it late or never.)
 Dictionaries are tried where a column repeats itself. Statistics are kept for the columns of
 numbers; those of keys and values would cost time and copy long values into the footer.
+
+Where the topic declares what its values are, the typed columns are made here, for every job alike:
+always from the values themselves, so a file never passes on what another declaration made.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +25,12 @@ from towpath.lakehouse.jobs.teller import Teller
 from towpath.lakehouse.plan import ColumnSizes, Job, ParquetFile
 from towpath.objects.worker import WorkerObjects
 from towpath.records import table
+from towpath.typed.arrow import leaf_paths
+from towpath.typed.columns import TypedColumns
+from towpath.typed.declaration import NO_STAMP
+from towpath.typed.names import RAW
+from towpath.typed.table import Attach, with_typed
+from towpath.typed.types import BINARY, Field, Fields, Scalar
 
 US_PER_DAY: Final = 86_400_000_000
 OPEN_FILES_MAX: Final = 16
@@ -63,7 +72,9 @@ class ParquetOut:
         self._job = job
         self._objects = objects
         self._prefix = f"{job.output_dir}{job.task_id}-{attempt}-{job.part}"
-        self._schema = table.arrow_schema(job.field_ids)
+        raw = table.arrow_schema(job.field_ids)
+        self._attach = Attach(raw, job.typed) if job.typed is not None else None
+        self._schema = with_typed(raw, job.typed)
         self._pending: dict[int | None, list[pa.RecordBatch]] = {}
         self._pending_bytes: Counter[int | None] = Counter()
         self._open: OrderedDict[int | None, _DataFile] = OrderedDict()
@@ -73,10 +84,16 @@ class ParquetOut:
         self._teller = Teller(job)
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Add rows of the table's schema, whose offsets are above all earlier ones.
+        """Add rows of the raw columns, whose offsets are above all earlier ones.
 
-        They are written once a row group is full, so they must stay unchanged.
+        They are written once a row group is full, so they must stay unchanged. Once `new_columns`
+        are found nothing is written any more; the rest is only looked at.
         """
+        if self._attach is not None:
+            rows = self._attach(rows)
+            if self._attach.new_columns is not None:
+                self._abort(RuntimeError("there are new columns"))
+                return
         for day, part in self._by_day(rows):
             self._pending.setdefault(day, []).append(part)
             self._pending_bytes[day] += part.nbytes
@@ -84,6 +101,11 @@ class ParquetOut:
                 self._write_pending(day)
         while self._pending_bytes.total() > PENDING_BYTES_MAX:
             self._write_pending(self._pending_bytes.most_common(1)[0][0])
+
+    @property
+    def new_columns(self) -> Fields | None:
+        """The columns to infer, if values have fields that are in no column yet."""
+        return self._attach.new_columns if self._attach is not None else None
 
     def finish(self) -> tuple[ParquetFile, ...]:
         """Write the rest and complete the files; they are durable when this returns."""
@@ -103,7 +125,11 @@ class ParquetOut:
         traceback: TracebackType | None,
     ) -> None:
         self._teller.close()
-        reason = error or RuntimeError("the files were not finished")
+        self._abort(error or RuntimeError("the files were not finished"))
+
+    def _abort(self, reason: BaseException) -> None:
+        self._pending.clear()
+        self._pending_bytes.clear()
         while self._open:
             self._open.popitem()[1].abort(reason)
 
@@ -148,7 +174,7 @@ class ParquetOut:
         if len(self._open) >= OPEN_FILES_MAX:
             self._finish_file(next(iter(self._open)))
         path = f"{self._prefix}-{self._opened_count:05d}.parquet"
-        file = _DataFile(self._objects, path, self._schema, day)
+        file = _DataFile(self._objects, path, self._schema, day, self._job.typed)
         self._open[day] = file
         self._opened_count += 1
         return file
@@ -163,16 +189,23 @@ class _DataFile:
     """One file that is being written."""
 
     def __init__(
-        self, objects: WorkerObjects, path: str, schema: pa.Schema, day: int | None
+        self,
+        objects: WorkerObjects,
+        path: str,
+        schema: pa.Schema,
+        day: int | None,
+        typed: TypedColumns | None,
     ) -> None:
         self._path = path
         self._day = day
+        self._stamp = NO_STAMP if typed is None else typed.stamp
+        self._typed = {} if typed is None else counted(typed)
         self._present: Counter[str] = Counter()
         self._metadata: list[pq.FileMetaData] = []
         with contextlib.ExitStack() as stack:
             self._sink = stack.enter_context(objects.create(path))
             self._writer = pq.ParquetWriter(
-                self._sink, schema, metadata_collector=self._metadata, **WRITER_OPTIONS
+                self._sink, schema, metadata_collector=self._metadata, **writer_options(typed)
             )
             self._object = stack.pop_all()
 
@@ -184,7 +217,7 @@ class _DataFile:
     def write(self, rows: pa.Table) -> None:
         """Write one row group."""
         self._writer.write_table(rows, row_group_size=rows.num_rows)
-        self._present.update(_present(rows))
+        self._present.update(_present(rows, self._typed))
 
     def finish(self) -> ParquetFile:
         """Complete the file and make it durable."""
@@ -215,8 +248,9 @@ class _DataFile:
             first_us // table.MICROSECONDS_PER_MS,
             last_us // table.MICROSECONDS_PER_MS,
             self._day,
-            _columns(groups, self._present),
+            _columns(groups, self._present, self._typed),
             tuple(_start(group) for group in groups),
+            self._stamp,
         )
 
 
@@ -224,13 +258,32 @@ def _microseconds(rows: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.in
     return rows.column(table.TIMESTAMP).cast(pa.int64()).to_numpy()  # type: ignore[no-any-return]
 
 
-def _present(rows: pa.Table) -> dict[str, int]:
+def writer_options(typed: TypedColumns | None) -> dict[str, Any]:
+    """How files with these columns are written. Typed columns repeat themselves more often than
+    not, and people look for their values."""
+    if typed is None:
+        return dict(WRITER_OPTIONS)
+    statistics = [field.name for field in counted(typed).values() if field.type != BINARY]
+    return {
+        **WRITER_OPTIONS,
+        "use_dictionary": [*REPEATED, *leaf_paths(typed.all_fields)],
+        "write_statistics": [*NUMBERS, *statistics],
+    }
+
+
+def counted(typed: TypedColumns) -> dict[str, Field]:
+    """The typed columns whose values are counted, those without parts, by their names here. A name
+    may mean another column tomorrow, the id does not."""
+    return {f"#{field.id}": field for field in typed.all_fields if isinstance(field.type, Scalar)}
+
+
+def _present(rows: pa.Table, typed: Mapping[str, Field]) -> dict[str, int]:
     """How many values of each leaf are not null."""
     present = {
-        name: rows.num_rows - rows.column(name).null_count
-        for name in rows.schema.names
-        if name != table.HEADERS
+        name: rows.num_rows - rows.column(name).null_count for name in RAW if name != table.HEADERS
     }
+    for key, field in typed.items():
+        present[key] = rows.num_rows - rows.column(field.name).null_count
     headers = [chunk.flatten() for chunk in rows.column(table.HEADERS).chunks]
     present[table.HEADER_KEY] = sum(len(pairs) for pairs in headers)
     present[table.HEADER_VALUE] = sum(len(pairs) - pairs.field(1).null_count for pairs in headers)
@@ -250,11 +303,17 @@ def _bounds(groups: list[pq.RowGroupMetaData], name: str) -> tuple[int, int]:
     return min(found.min_raw for found in statistics), max(found.max_raw for found in statistics)
 
 
-def _columns(groups: list[pq.RowGroupMetaData], present: Counter[str]) -> dict[str, ColumnSizes]:
+def _columns(
+    groups: list[pq.RowGroupMetaData], present: Counter[str], typed: Mapping[str, Field]
+) -> dict[str, ColumnSizes]:
     sizes: Counter[str] = Counter()
     values: Counter[str] = Counter()
+    keys = {field.name: key for key, field in typed.items()}
     for group in groups:
-        for name, column in _leaves(group):
+        for path, column in _leaves(group):
+            if path.split(".", 1)[0] not in RAW and path not in keys:
+                continue
+            name = keys.get(path, path)
             sizes[name] += column.total_compressed_size
             values[name] += column.num_values
     return {

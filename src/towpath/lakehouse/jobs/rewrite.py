@@ -10,6 +10,7 @@ from towpath.lakehouse.jobs.parquet_out import ParquetOut
 from towpath.lakehouse.plan import Job, JobResult
 from towpath.objects.worker import WorkerObjects
 from towpath.records import table
+from towpath.typed.names import RAW
 
 
 def run(job: Job, objects: WorkerObjects, attempt: str) -> JobResult:
@@ -19,10 +20,12 @@ def run(job: Job, objects: WorkerObjects, attempt: str) -> JobResult:
     with ParquetOut(job, objects, attempt) as out:
         for file in order(job.files, split_by_day=job.split_by_day):
             above = file.first_offset - 1
-            for rows in row_groups(objects, file):
+            for rows in row_groups(objects, file, RAW):
                 above = check_order(file, rows, above)
                 for batch in conform(rows, schema):
                     out.write(batch)
+        if out.new_columns is not None:
+            return JobResult(job.task_id, new_columns=out.new_columns)
         files = out.finish()
     record_count = sum(file.record_count for file in files)
     if record_count != sum(file.record_count for file in job.files):

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from towpath.lakehouse.plan import Job, JobKind, JobResult, WalChunk
+from towpath.typed.infer import united
+from towpath.typed.types import Fields
 
 JOB_OVERHEAD_BYTES = 256 << 10
 """What a job costs beside its bytes, in bytes: many empty ones are work as well."""
@@ -87,6 +89,12 @@ def join(pieces: Iterable[tuple[Job, JobResult]]) -> JobResult:
     if len(results) == 1:
         return first
     failed = next((result for result in results if result.error is not None), None)
+    if failed is None and any(result.new_columns for result in results):
+        # What the others wrote belongs to nobody: all of the job is run again.
+        found: Fields = ()
+        for result in results:
+            found = united(found, result.new_columns)
+        return JobResult(first.task_id, new_columns=found)
     return failed or JobResult(
         first.task_id,
         tuple(file for result in results for file in result.files),

@@ -134,6 +134,7 @@ def _files(start: int, message: index_pb2.IndexEntry) -> list[DataFile]:
             start + file.last_offset_delta,
             file.min_timestamp_ms,
             file.max_timestamp_ms,
+            file.value_stamp,
         )
         for file in message.parquet
     ]

@@ -22,6 +22,8 @@ class DataFile(NamedTuple):
     last_offset: int
     min_timestamp_ms: int
     max_timestamp_ms: int
+    value_stamp: str = ""
+    """Which typed columns it has (`typed.declaration`); empty without any."""
 
 
 class Stretch(NamedTuple):

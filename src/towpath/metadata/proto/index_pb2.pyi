@@ -83,7 +83,7 @@ class Producer(_message.Message):
     def __init__(self, id: _Optional[int] = ..., epoch: _Optional[int] = ..., first_sequence: _Optional[int] = ...) -> None: ...
 
 class ParquetFile(_message.Message):
-    __slots__ = ("parquet_id", "path", "size_bytes", "iceberg_data_file_id", "record_count", "first_offset_delta", "last_offset_delta", "min_timestamp_ms", "max_timestamp_ms", "footer_bytes")
+    __slots__ = ("parquet_id", "path", "size_bytes", "iceberg_data_file_id", "record_count", "first_offset_delta", "last_offset_delta", "min_timestamp_ms", "max_timestamp_ms", "footer_bytes", "value_stamp")
     PARQUET_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -94,6 +94,7 @@ class ParquetFile(_message.Message):
     MIN_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
     MAX_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
     FOOTER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    VALUE_STAMP_FIELD_NUMBER: _ClassVar[int]
     parquet_id: bytes
     path: str
     size_bytes: int
@@ -104,7 +105,8 @@ class ParquetFile(_message.Message):
     min_timestamp_ms: int
     max_timestamp_ms: int
     footer_bytes: int
-    def __init__(self, parquet_id: _Optional[bytes] = ..., path: _Optional[str] = ..., size_bytes: _Optional[int] = ..., iceberg_data_file_id: _Optional[str] = ..., record_count: _Optional[int] = ..., first_offset_delta: _Optional[int] = ..., last_offset_delta: _Optional[int] = ..., min_timestamp_ms: _Optional[int] = ..., max_timestamp_ms: _Optional[int] = ..., footer_bytes: _Optional[int] = ...) -> None: ...
+    value_stamp: str
+    def __init__(self, parquet_id: _Optional[bytes] = ..., path: _Optional[str] = ..., size_bytes: _Optional[int] = ..., iceberg_data_file_id: _Optional[str] = ..., record_count: _Optional[int] = ..., first_offset_delta: _Optional[int] = ..., last_offset_delta: _Optional[int] = ..., min_timestamp_ms: _Optional[int] = ..., max_timestamp_ms: _Optional[int] = ..., footer_bytes: _Optional[int] = ..., value_stamp: _Optional[str] = ...) -> None: ...
 
 class ProducerSnapshot(_message.Message):
     __slots__ = ("version", "offset_end", "producers")
