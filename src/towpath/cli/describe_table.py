@@ -14,6 +14,7 @@ from towpath.cli.table_lines import read_lines
 from towpath.cli.table_reports import PartitionReport, TableReport, report_partitions, report_table
 from towpath.cli.table_schema import Column, PartitionField, columns, partitioning
 from towpath.lakehouse.iceberg.locations import root_uri
+from towpath.typed.declaration import Declaration
 
 if TYPE_CHECKING:
     from towpath.config import Settings
@@ -28,6 +29,8 @@ class Description:
     metadata_file: str
     format_version: int
     snapshot_id: int | None
+    values: str | None
+    """What the topic declares its values to be."""
     schema: Sequence[Column]
     partitioning: Sequence[PartitionField]
     properties: Mapping[str, str] = field(hash=False)
@@ -56,9 +59,19 @@ def describe(
         metadata_file=document.metadata_file,
         format_version=document.fields["format-version"],
         snapshot_id=None if current is None else current.snapshot_id,
+        values=None if topic is None else _values(topic.declaration),
         schema=columns(document.fields),
         partitioning=partitioning(document.fields),
         properties=dict(document.properties),
         partitions=report_partitions(document, topic, files),
         read_with={name: text for name, text in lines.items() if text is not None},
     )
+
+
+def _values(declaration: Declaration | None) -> str | None:
+    if declaration is None:
+        return None
+    if declaration.infers:
+        return f"{declaration.format.value}, columns inferred"
+    count = len(declaration.columns())
+    return f"{declaration.format.value}, {count} column{'s' if count != 1 else ''} declared"

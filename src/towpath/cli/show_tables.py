@@ -63,6 +63,7 @@ def show_description(found: Description) -> None:
     print(f"format        Iceberg v{found.format_version}")
     print(f"snapshot      {_snapshot(found)}")
     print(f"partitioning  {', '.join(part.shown for part in found.partitioning) or 'none'}")
+    print(f"values        {found.values or 'bytes; no columns declared'}")
     print(f"properties    {', '.join(own)}")
     print()
     columns = [

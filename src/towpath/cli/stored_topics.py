@@ -12,6 +12,7 @@ from towpath.log.interface import Bounds
 from towpath.metadata.keys.topics import TopicRecord, stream_id
 from towpath.metadata.store import StoreUnavailable
 from towpath.reading.index import at_one_moment
+from towpath.typed.declaration import Declaration, declared
 
 if TYPE_CHECKING:
     from towpath.reading.index import IndexReader
@@ -24,6 +25,8 @@ class StoredTopic:
     topic_id: str
     """Tells it apart from others that had or have the same name, here or in another cluster."""
     partitions: Mapping[int, Bounds] = field(hash=False)
+    declaration: Declaration | None = None
+    """What it says that its values are."""
 
 
 def read_topics(path: Path, names: Iterable[str]) -> dict[str, StoredTopic]:
@@ -42,4 +45,5 @@ def read_topics(path: Path, names: Iterable[str]) -> dict[str, StoredTopic]:
 
 def _topic(reader: IndexReader, record: TopicRecord) -> StoredTopic:
     stream_ids = [stream_id(record.number, i) for i in range(record.partitions)]
-    return StoredTopic(str(record.topic_id), dict(enumerate(reader.bounds(stream_ids))))
+    bounds = dict(enumerate(reader.bounds(stream_ids)))
+    return StoredTopic(str(record.topic_id), bounds, declared(record.config))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,6 +21,7 @@ from towpath.cli.client import (
 from towpath.cli.errors import CliError, UsageError
 from towpath.cli.output import Output, OutputFlag, table
 from towpath.cli.settings import split_assignments
+from towpath.typed.declaration import SCHEMA
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -36,6 +38,7 @@ Examples:
   towpath topics list --output json
   towpath topics describe orders
   towpath topics alter orders --config max.message.bytes=2097152 --partitions 12
+  towpath topics alter orders --config towpath.value.format=json
   towpath topics delete orders --yes
 """,
     rich_markup_mode=None,
@@ -51,8 +54,27 @@ def _topics(context: typer.Context) -> None:
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 ConfigFlag = Annotated[
     list[str] | None,
-    typer.Option("--config", metavar="NAME=VALUE", help="A topic setting; repeatable."),
+    typer.Option(
+        "--config",
+        metavar="NAME=VALUE",
+        help=f"A topic setting; repeatable. {SCHEMA}=@FILE takes the schema from a file.",
+    ),
 ]
+
+
+def assigned(flags: list[str] | None) -> list[tuple[str, str]]:
+    """The settings that `--config` flags give. A schema is mostly in a file."""
+    return [
+        (name, _content(value[1:]) if name == SCHEMA and value.startswith("@") else value)
+        for name, value in split_assignments(flags or [], "--config")
+    ]
+
+
+def _content(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CliError(f"cannot read the schema in {path}: {error}") from error
 
 
 def describe_all(client: AdminClient, names: list[str]) -> dict[str, Any]:
@@ -84,7 +106,7 @@ def create(
     bootstrap: BootstrapFlag = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Create a topic."""
-    settings = dict(split_assignments(config or [], "--config"))
+    settings = dict(assigned(config))
     client = admin(bootstrap)
     with explained(f"cannot create topic {name}"):
         new = admin_types().NewTopic(
@@ -153,7 +175,7 @@ def alter(
     bootstrap: BootstrapFlag = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Change a topic's settings or raise its number of partitions."""
-    changes = split_assignments(config or [], "--config")
+    changes = assigned(config)
     if not changes and not delete_config and partitions is None:
         raise UsageError("nothing to change: give --config, --delete-config or --partitions")
     client = admin(bootstrap)

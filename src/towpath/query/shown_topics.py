@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from towpath.errors import TowpathError
 from towpath.log.object.stretches import DataFile
 from towpath.objects.store import ObjectStoreError
 from towpath.objects.worker import WorkerObjects
 from towpath.query.files import Files
-from towpath.query.views import drop_view, make_view
+from towpath.query.views import ERRORS_SUFFIX, drop_view, make_view
 from towpath.reading.index import IndexReader, at_one_moment
 from towpath.reading.parts import FilePart, Part
 from towpath.reading.topic import TopicPlan, plan_topic
+from towpath.typed.declaration import FORMAT
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-Plans = list[tuple[str, TopicPlan]]
-"""What each name of a statement stands for."""
+
+class Shown(NamedTuple):
+    """What a name of a statement stands for."""
+
+    name: str
+    plan: TopicPlan
+    errors_only: bool
+    """Only the records that do not fit what the topic declares."""
+
+
+class NothingDeclared(TowpathError):
+    """A topic's wrong records were asked for, and it does not say what is right."""
 
 
 class ShownTopics:
@@ -33,7 +45,7 @@ class ShownTopics:
         self._objects = objects
         self._files = files
         self._names: list[str] = []
-        self._plans: Plans = []
+        self._plans: list[Shown] = []
 
     def topics(self) -> list[str]:
         """The topics there are."""
@@ -41,15 +53,22 @@ class ShownTopics:
 
     def show(self, names: Sequence[str]) -> bool:
         """Make views of these names, and forget all others; False if one is no topic. Raises
-        ObjectStoreError or what DuckDB raises if a part of a topic cannot be read."""
+        NothingDeclared, ObjectStoreError or what DuckDB raises if a part of a topic cannot be read."""
         self.forget()
         plans = self._plan(names)
         if plans is None:
             return False
         self._plans = plans
-        for name, plan in plans:
+        for name, plan, errors_only in plans:
+            if errors_only and plan.typed is None:
+                raise NothingDeclared(
+                    f"topic {plan.topic!r} does not declare what its values are ({FORMAT}), "
+                    "so none of them is wrong"
+                )
             self._names.append(name)
-            make_view(self._connection, name, plan, self._objects, self._files)
+            make_view(
+                self._connection, name, plan, self._objects, self._files, errors_only=errors_only
+            )
         return True
 
     def forget(self) -> None:
@@ -67,22 +86,25 @@ class ShownTopics:
     def is_named(self, names: Sequence[str], path: str) -> bool:
         """Whether the index, as it is now, says that records of these topics lie in this object."""
         plans = self._plan(names) or []
-        return any(_path(part) == path for _, plan in plans for part in _parts(plan))
+        return any(_path(part) == path for shown in plans for part in _parts(shown.plan))
 
-    def _plan(self, names: Sequence[str]) -> Plans | None:
-        def plan(reader: IndexReader) -> Plans | None:
+    def _plan(self, names: Sequence[str]) -> list[Shown] | None:
+        def plan(reader: IndexReader) -> list[Shown] | None:
             known = reader.topic_names()
-            topics = [_topic_of(name, known) for name in names]
-            if None in topics:
+            found = [(name, *_meant(name, known)) for name in names]
+            if any(topic is None for _, topic, _ in found):
                 return None
-            found = zip(names, topics, strict=True)
-            return [(name, plan_topic(reader, topic)) for name, topic in found if topic is not None]
+            return [
+                Shown(name, plan_topic(reader, topic), errors_only)
+                for name, topic, errors_only in found
+                if topic is not None
+            ]
 
         return at_one_moment(self._metadata, plan) if names else []
 
     def _shown_files(self) -> Iterator[DataFile]:
-        for _, plan in self._plans:
-            for partition in plan.partitions:
+        for shown in self._plans:
+            for partition in shown.plan.partitions:
                 yield from (part.file for part in partition.files)
 
 
@@ -93,6 +115,14 @@ def _parts(plan: TopicPlan) -> Iterator[Part]:
 
 def _path(part: Part) -> str:
     return part.file.path if isinstance(part, FilePart) else part.chunk.path
+
+
+def _meant(name: str, topics: Sequence[str]) -> tuple[str | None, bool]:
+    """The topic that a name means, and whether it means its records that do not fit only."""
+    topic = _topic_of(name, topics)
+    if topic is None and name.casefold().endswith(ERRORS_SUFFIX):
+        return _topic_of(name[: -len(ERRORS_SUFFIX)], topics), True
+    return topic, False
 
 
 def _topic_of(name: str, topics: Sequence[str]) -> str | None:

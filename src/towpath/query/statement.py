@@ -17,7 +17,7 @@ import pyarrow as pa
 from towpath.errors import BatchError, LogError, TowpathError
 from towpath.metadata.store import MetadataError
 from towpath.objects.store import ObjectNotFound, ObjectStoreError
-from towpath.query.shown_topics import ShownTopics
+from towpath.query.shown_topics import NothingDeclared, ShownTopics
 
 BATCH_ROWS = 10_000
 """Rows that an answer hands over at once."""
@@ -32,6 +32,7 @@ FAILURES = (
     MetadataError,
     LogError,
     BatchError,
+    NothingDeclared,
     OSError,
 )
 """What carrying out a statement may raise."""

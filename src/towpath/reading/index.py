@@ -10,13 +10,15 @@ from typing import TypeVar
 
 from towpath.log.bounds import Bounds
 from towpath.log.object.entries import Entry, UnknownEntry, decode
-from towpath.metadata.keys import streams, topics
+from towpath.metadata.keys import streams, topics, value_columns
+from towpath.metadata.keys.json_value import UnknownValueVersion
 from towpath.metadata.keys.topics import TopicRecord
 from towpath.metadata.sqlite.errors import UnsupportedDatabase
 from towpath.metadata.sqlite.read_only import read_sqlite
 from towpath.metadata.sqlite.schema import check_release
 from towpath.metadata.sqlite.transaction import read_tails
 from towpath.metadata.store import KeyValue, StoreUnavailable, prefix_end
+from towpath.typed.ids import KnownColumns
 
 T = TypeVar("T")
 
@@ -39,6 +41,11 @@ class IndexReader:
         """The topic, if it exists."""
         value = self._value(topics.topic(name))
         return None if value is None else TopicRecord.decode(value)
+
+    def known_columns(self, topic_number: int) -> KnownColumns:
+        """The typed columns that the topic's table ever got."""
+        value = self._value(value_columns.value_columns(topic_number))
+        return KnownColumns() if value is None else value_columns.decode(value)
 
     def bounds(self, stream_ids: Sequence[int]) -> list[Bounds]:
         """First readable offset and log end of each stream."""
@@ -77,5 +84,5 @@ def at_one_moment(path: Path, work: Callable[[IndexReader], T]) -> T:
         return read_sqlite(path, read)
     except UnsupportedDatabase as error:
         raise StoreUnavailable(str(error)) from error
-    except (UnknownEntry, ValueError) as error:
+    except (UnknownEntry, UnknownValueVersion, ValueError) as error:
         raise StoreUnavailable(f"cannot read {path}: {error}") from error

@@ -1,5 +1,9 @@
 """The rows of a plan's parts as Arrow record batches of the table's columns.
 
+Typed columns (`TopicPlan.typed`) are read from files that have them as they are now, and made of
+the values otherwise: of the tail, and of files that are not rewritten yet. So they are the same
+wherever a record lies.
+
 Nothing here runs on an event loop: it reads objects and decodes them in the calling thread.
 """
 
@@ -17,9 +21,11 @@ from towpath.lakehouse.jobs.wal_ranges import ranges
 from towpath.objects.range_file import RangeFile
 from towpath.objects.worker import WorkerObjects
 from towpath.reading.parts import FilePart, Part, WalPart
+from towpath.reading.wanted import Wanted
 from towpath.records import table
 from towpath.records.few_to_arrow import decode_few
 from towpath.records.to_arrow import OpenBatch, decode_batches, open_batch
+from towpath.typed.columns import TypedColumns
 
 GROUP_BYTES = 8 << 20
 """Decoded WAL bytes that become one record batch, about."""
@@ -28,13 +34,17 @@ FEW_BYTES = 1 << 20
 
 
 def rows_of(
-    objects: WorkerObjects, partition: int, part: Part, columns: Sequence[str] | None = None
+    objects: WorkerObjects,
+    partition: int,
+    part: Part,
+    columns: Sequence[str] | None = None,
+    typed: TypedColumns | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The part's rows in the order of their offsets: some columns of the table, or all of them, in
     the order asked. Raises ObjectNotFound if what was planned is gone since."""
     if isinstance(part, FilePart):
-        return file_rows(objects, part, columns)
-    return wal_rows(objects, partition, [part], columns)
+        return file_rows(objects, part, columns, typed)
+    return wal_rows(objects, partition, [part], columns, typed)
 
 
 def wal_rows(
@@ -42,19 +52,24 @@ def wal_rows(
     partition: int,
     parts: Sequence[WalPart],
     columns: Sequence[str] | None = None,
+    typed: TypedColumns | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of WAL parts that follow each other."""
     schema = table.arrow_schema()
     decode = decode_few if _are_few(parts) else decode_batches
+    wanted = Wanted(columns, typed)
     for group in _groups(objects, parts):
         rows = decode(group, partition, schema)
         clipped = _between(rows, parts[0].start, parts[-1].end)
         if clipped.num_rows:
-            yield clipped if columns is None else clipped.select(list(columns))
+            yield wanted.of(clipped)
 
 
 def file_rows(
-    objects: WorkerObjects, part: FilePart, columns: Sequence[str] | None = None
+    objects: WorkerObjects,
+    part: FilePart,
+    columns: Sequence[str] | None = None,
+    typed: TypedColumns | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a Parquet file, row group by row group, of which those without any of the part's
     offsets are passed over."""
@@ -62,13 +77,13 @@ def file_rows(
     import pyarrow.parquet as pq
 
     file = part.file
-    wanted = table.arrow_schema().names if columns is None else list(columns)
-    read = [*dict.fromkeys([*wanted, table.OFFSET])]
+    wanted = Wanted(columns, typed)
     try:
         with pq.ParquetFile(RangeFile(objects, file.path, file.size_bytes)) as opened:
             if opened.metadata.num_rows != file.record_count:
                 raise LogDamaged(f"{file.path} has {opened.metadata.num_rows} rows")
             at = opened.schema_arrow.get_field_index(table.OFFSET)
+            read = wanted.to_read(file.value_stamp, opened.schema_arrow)
             for index in range(opened.num_row_groups):
                 bounds = opened.metadata.row_group(index).column(at).statistics
                 if bounds.max < part.start or bounds.min >= part.end:
@@ -77,7 +92,7 @@ def file_rows(
                 for batch in rows.to_batches():
                     clipped = _between(batch, part.start, part.end)
                     if clipped.num_rows:
-                        yield clipped.select(wanted)
+                        yield wanted.of(clipped)
     except pa.ArrowException as error:
         raise LogDamaged(f"{file.path} is damaged: {error}") from error
 

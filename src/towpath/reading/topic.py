@@ -9,6 +9,8 @@ from towpath.errors import LogDamaged, TowpathError
 from towpath.metadata.keys.topics import TopicRecord, stream_id
 from towpath.reading.index import IndexReader
 from towpath.reading.parts import Gap, PartitionPlan, plan_partition
+from towpath.typed.columns import TypedColumns, typed_columns
+from towpath.typed.declaration import declared
 
 
 class NoSuchTopic(TowpathError):
@@ -41,6 +43,8 @@ class TopicPlan:
     topic: str
     record: TopicRecord
     partitions: tuple[PartitionPlan, ...]
+    typed: TypedColumns | None = None
+    """The columns that the values are declared to have, at the same moment."""
 
 
 def plan_topic(
@@ -72,4 +76,11 @@ def plan_topic(
             plans.append(plan_partition(number, reader.entries(stream, start), start, end))
         except Gap as gap:
             raise LogDamaged(f"the index of {place} has no entry for {gap.offset}") from gap
-    return TopicPlan(name, record, tuple(plans))
+    return TopicPlan(name, record, tuple(plans), _typed(reader, record))
+
+
+def _typed(reader: IndexReader, record: TopicRecord) -> TypedColumns | None:
+    declaration = declared(record.config)
+    if declaration is None:
+        return None
+    return typed_columns(declaration, reader.known_columns(record.number))[0]

@@ -198,7 +198,7 @@ json_values = st.recursive(
 )
 near_values = st.fixed_dictionaries(
     {},
-    optional=dict.fromkeys(SCHEMA["properties"], json_values),  # type: ignore[attr-defined]
+    optional=dict.fromkeys(SCHEMA["properties"], json_values),
 )
 
 
