@@ -15,11 +15,16 @@ from typing import Any
 import fastavro
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.integration.conftest import PEER
 from tests.integration.harness.admin import admin_client, create_topic
 from tests.integration.harness.clients import Sent, produce_all, producer
 from tests.integration.harness.compacted import run_towpath, towpath_tables, wait_until_compacted
+from tests.integration.harness.confluent_admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 from tests.integration.harness.iceberg_jars import iceberg_jars
 from tests.integration.harness.iceberg_spark import IcebergSpark
 from tests.integration.harness.table_engines import consume_with_confluent, open_table
