@@ -13,9 +13,10 @@ from pyspark_towpath.between_tasks import lighten
 from pyspark_towpath.filters import Narrowed, narrowed
 from pyspark_towpath.planning import SlicePartition, slices
 from pyspark_towpath.read_options import ReadOptions
+from pyspark_towpath.schema import wanted_of
 from pyspark_towpath.spans import Resolver
 from towpath.reading.index import IndexReader
-from towpath.reading.slice_rows import Wanted, rows_of_slice
+from towpath.reading.slice_rows import rows_of_slice
 from towpath.reading.topic import TopicPlan, plan_topic
 
 
@@ -40,7 +41,7 @@ class TopicReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
         self._options = options
-        self._wanted = Wanted(options.topic, tuple(columns), options.times)
+        self._wanted = wanted_of(options, columns)
         self._narrowed = Narrowed()
 
     def __getattribute__(self, name: str) -> Any:

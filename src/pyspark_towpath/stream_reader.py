@@ -18,10 +18,11 @@ from pyspark_towpath.names import BadOption
 from pyspark_towpath.planning import SlicePartition, slices
 from pyspark_towpath.progress import Progress, last_in_checkpoint, limited
 from pyspark_towpath.read_options import ReadOptions
+from pyspark_towpath.schema import wanted_of
 from pyspark_towpath.spans import Resolver
 from towpath.log.interface import Bounds
 from towpath.reading.index import IndexReader
-from towpath.reading.slice_rows import Wanted, rows_of_slice
+from towpath.reading.slice_rows import rows_of_slice
 from towpath.reading.topic import OffsetsAhead, OffsetsGone, Span, TopicPlan, plan_topic
 
 
@@ -35,7 +36,7 @@ class TopicStreamReader(DataSourceStreamReader):
                 "the query's: Spark does not tell a Python source where a query goes on"
             )
         self._options = options
-        self._wanted = Wanted(options.topic, tuple(columns), options.times)
+        self._wanted = wanted_of(options, columns)
         self._initial: Progress | None = None
         self._reached: Progress | None = None
         """The end of the last micro-batch, once it is known."""

@@ -246,7 +246,7 @@ def test_evolution_adds_columns_for_every_reader(world: World) -> None:
     world.assert_consumers_see_what_was_sent(ORDERS, PARTITIONS)
 
 
-def test_spark_reads_the_same_columns(world: World) -> None:
+def test_spark_reads_the_same_columns_from_the_table_and_from_the_topic(world: World) -> None:
     find_java(world.directory / "java")
     iceberg_jars()
     spark = IcebergSpark(world.directory, world.data_dir)
@@ -261,6 +261,18 @@ def test_spark_reads_the_same_columns(world: World) -> None:
         assert found[-1][5:] == (2, 9000, 1, 1769860800)
         errors = spark.query(f"SELECT `offset` FROM {name} WHERE value_error IS NOT NULL")
         assert errors == [(2,)]
+        # The same through Towpath's own source, with what was sent a moment ago.
+        world.send(ORDERS, {"id": 10, "address": {"zip": 1}}, partition=1)
+        spark.query(
+            "CREATE TEMPORARY VIEW live USING towpath "
+            f"OPTIONS ('topic' '{ORDERS}', 'data-dir' '{world.data_dir}')"
+        )
+        live = spark.query(
+            "SELECT `partition`, `offset`, id, amount, value_error, size(tags), address.zip, "
+            "scores['x'], unix_seconds(`at`) FROM live ORDER BY 1, 2"
+        )
+        assert live[:-1] == found
+        assert (*live[-1][:4], live[-1][6]) == (1, 3, 10, None, 1)
     finally:
         spark.stop()
 

@@ -22,6 +22,7 @@ from towpath.reading.stores import Stores
 from towpath.reading.times import first_offset, newest_ms, oldest_ms
 from towpath.reading.topic import Span, plan_topic
 from towpath.records import table
+from towpath.typed.columns import TypedColumns
 
 PLANS_MAX = 3
 """How often the index is asked where a part's records are now."""
@@ -59,6 +60,8 @@ class Wanted:
     topic: str
     columns: tuple[str, ...]
     times: TimeRange | None = None
+    typed: TypedColumns | None = None
+    """What the values were declared to be when the columns were chosen."""
 
 
 def rows_of_slice(stores: Stores, wanted: Wanted, part: Slice) -> Iterator[pa.RecordBatch]:
@@ -67,7 +70,8 @@ def rows_of_slice(stores: Stores, wanted: Wanted, part: Slice) -> Iterator[pa.Re
     columns = tuple(dict.fromkeys([*wanted.columns, *needed]))
     for run in part.runs:
         for parts in _together(run.parts):
-            for rows in _Reading(stores, wanted.topic, run.partition, columns).rows(parts):
+            reading = _Reading(stores, wanted, run.partition, columns)
+            for rows in reading.rows(parts):
                 chosen = rows if wanted.times is None else wanted.times.of(rows)
                 if chosen.num_rows:
                     yield chosen.select(list(wanted.columns))
@@ -77,11 +81,12 @@ class _Reading:
     """Reads parts whose offsets follow each other."""
 
     def __init__(
-        self, stores: Stores, topic: str, partition: int, columns: tuple[str, ...]
+        self, stores: Stores, wanted: Wanted, partition: int, columns: tuple[str, ...]
     ) -> None:
         self._stores = stores
         self._objects = stores.objects()
-        self._topic = topic
+        self._topic = wanted.topic
+        self._typed = wanted.typed
         self._partition = partition
         self._columns = columns
 
@@ -111,12 +116,13 @@ class _Reading:
         return plan.partitions[0].parts
 
     def _read(self, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+        chosen = (self._columns, self._typed)
         for some in _together(parts):
             wal = [part for part in some if isinstance(part, WalPart)]
             if wal:
-                yield from wal_rows(self._objects, self._partition, wal, self._columns)
+                yield from wal_rows(self._objects, self._partition, wal, *chosen)
             else:
-                yield from rows_of(self._objects, self._partition, some[0], self._columns)
+                yield from rows_of(self._objects, self._partition, some[0], *chosen)
 
 
 def _end(part: Part) -> int:

@@ -76,10 +76,11 @@ def plan_topic(
             plans.append(plan_partition(number, reader.entries(stream, start), start, end))
         except Gap as gap:
             raise LogDamaged(f"the index of {place} has no entry for {gap.offset}") from gap
-    return TopicPlan(name, record, tuple(plans), _typed(reader, record))
+    return TopicPlan(name, record, tuple(plans), typed_of(reader, record))
 
 
-def _typed(reader: IndexReader, record: TopicRecord) -> TypedColumns | None:
+def typed_of(reader: IndexReader, record: TopicRecord) -> TypedColumns | None:
+    """The columns that a topic's values are declared to have."""
     declaration = declared(record.config)
     if declaration is None:
         return None

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from towpath.typed import types
-from towpath.typed.names import RESERVED, column_name
+from towpath.typed.names import RESERVED, Names
 from towpath.typed.types import Field, Fields, InvalidSchema, ListOf, MapOf, Scalar, Struct, Type
 
 PRIMITIVES: Final = {
@@ -46,6 +46,8 @@ def avro_columns(schema: object) -> Fields:
     fields = _Walk().record(schema, RESERVED, 0)
     if not fields:
         raise InvalidSchema("the record has no fields")
+    # Before anything else walks through it: names may stand for the same record many times over.
+    types.check_size(fields)
     _check(schema)
     return fields
 
@@ -60,11 +62,8 @@ def merged_columns(schemas: Sequence[tuple[int, object]]) -> Fields:
         except InvalidSchema as error:
             raise InvalidSchema(f"schema {number}: {error}") from error
     # Names are given once more, so that they do not depend on which version had which field.
-    named: list[Field] = []
-    for field in merged:
-        name = column_name(field.source, [other.name for other in named], RESERVED)
-        named.append(Field(name, field.type, field.source))
-    return tuple(named)
+    names = Names(reserved=RESERVED)
+    return tuple(Field(names.give(field.source), field.type, field.source) for field in merged)
 
 
 def _check(schema: Mapping[str, Any]) -> None:
@@ -91,7 +90,7 @@ class _Walk:
         name, space = _full_name(schema, space)
         self._named[name] = None
         found: list[Field] = []
-        sources: set[str] = set()
+        names, sources = Names(reserved=reserved), set[str]()
         given = schema.get("fields")
         if not isinstance(given, list):
             raise InvalidSchema(f"record {name} has no list of fields")
@@ -104,8 +103,7 @@ class _Walk:
             sources.add(source)
             kind = self._type(field.get("type"), f"field {source!r}", depth + 1, space)
             if kind is not None:
-                column = column_name(source, [other.name for other in found], reserved)
-                found.append(Field(column, kind, source))
+                found.append(Field(names.give(source), kind, source))
         self._named[name] = Struct(tuple(found))
         return tuple(found)
 
@@ -121,7 +119,7 @@ class _Walk:
             raise InvalidSchema(f"{place} has no type")
         given = schema.get("type")
         if isinstance(given, Mapping | list):
-            return self._type(given, place, depth, space)
+            return self._type(given, place, depth + 1, space)
         logical = LOGICAL.get((str(given), str(schema.get("logicalType"))))
         if logical is not None:
             return logical
@@ -153,7 +151,7 @@ class _Walk:
         others = [one for one in schema if one != "null"]
         if len(others) > 1:
             raise InvalidSchema(f"{place}: a union of null and one type is a column, no other is")
-        return self._type(others[0], place, depth, space) if others else None
+        return self._type(others[0], place, depth + 1, space) if others else None
 
     def _by_name(self, name: str, place: str, space: str) -> Type | None:
         if name == "null":
@@ -199,11 +197,11 @@ def _decimal(schema: Mapping[str, Any]) -> Scalar | None:
 
 def _merge_fields(before: Fields, after: Fields, place: str) -> Fields:
     merged = {field.source: field for field in before}
+    names = Names(field.name for field in before)
     for field in after:
         known = merged.get(field.source)
         if known is None:
-            name = column_name(field.source, [other.name for other in merged.values()])
-            merged[field.source] = Field(name, field.type, field.source)
+            merged[field.source] = Field(names.give(field.source), field.type, field.source)
         else:
             kind = _merge(known.type, field.type, f"{place}{field.source}")
             merged[field.source] = Field(known.name, kind, field.source)

@@ -18,7 +18,7 @@ from typing import Final
 from towpath.typed.avro_schema import avro_columns, merged_columns
 from towpath.typed.json_schema import parse_json_schema
 from towpath.typed.shapes import Shape, fields_of
-from towpath.typed.types import Fields, InvalidSchema
+from towpath.typed.types import Fields, InvalidSchema, check_size
 
 FORMAT: Final = "towpath.value.format"
 SCHEMA: Final = "towpath.value.schema"
@@ -110,11 +110,13 @@ def _columns(value_format: ValueFormat, schema: str) -> Fields:
     found = _parsed(schema)
     match value_format:
         case ValueFormat.JSON:
-            return fields_of(parse_json_schema(found))
+            fields = fields_of(parse_json_schema(found))
         case ValueFormat.AVRO:
-            return avro_columns(found)
+            fields = avro_columns(found)
         case ValueFormat.AVRO_REGISTRY:
-            return merged_columns(sorted(_by_id(found).items()))
+            fields = merged_columns(sorted(_by_id(found).items()))
+    check_size(fields)
+    return fields
 
 
 @lru_cache(maxsize=64)

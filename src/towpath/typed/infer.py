@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from towpath.typed import types
 from towpath.typed.misfit import Misfit, described
-from towpath.typed.names import RESERVED, column_name
+from towpath.typed.names import RESERVED, Names
 from towpath.typed.types import Field, Fields, ListOf, Scalar, Struct, Type
 
 COLUMNS_MAX: Final = 1_000
@@ -44,6 +44,7 @@ class _Walk:
         if depth > DEPTH_MAX:
             raise Misfit(f"lies deeper than {DEPTH_MAX} levels")
         found = {field.source: field for field in fields}
+        names: Names | None = None
         for source, member in value.items():
             known = found.get(source)
             try:
@@ -54,8 +55,8 @@ class _Walk:
                 continue
             if known is None:
                 self._take()
-                name = column_name(source, [one.name for one in found.values()], reserved)
-                found[source] = Field(name, kind, source)
+                names = names or Names((field.name for field in fields), reserved)
+                found[source] = Field(names.give(source), kind, source)
             elif kind != known.type:
                 found[source] = Field(known.name, kind, source)
         return tuple(found.values())
@@ -118,13 +119,15 @@ def _size_in(kind: Type) -> int:
 
 def _united(before: Fields, after: Fields, reserved: frozenset[str]) -> Fields:
     found = {field.source: field for field in before}
+    names = Names((field.name for field in before), reserved)
+    size = _size(before)
     for field in after:
         known = found.get(field.source)
         if known is None:
-            if _size(tuple(found.values())) + 1 + _size_in(field.type) > COLUMNS_MAX:
-                continue
-            name = column_name(field.source, [one.name for one in found.values()], reserved)
-            found[field.source] = Field(name, field.type, field.source)
+            more = 1 + _size_in(field.type)
+            if size + more <= COLUMNS_MAX:
+                size += more
+                found[field.source] = Field(names.give(field.source), field.type, field.source)
         else:
             found[field.source] = Field(
                 known.name, _united_type(known.type, field.type), field.source

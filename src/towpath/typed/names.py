@@ -6,7 +6,7 @@ Most engines do not tell upper from lower case, and a dot is their way into a st
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 ERROR: Final = "value_error"
@@ -31,17 +31,30 @@ PREFIX: Final = "value_"
 _UNFIT = re.compile(r"[.\x00-\x1f\x7f`]")
 
 
-def column_name(source: str, taken: Iterable[str], reserved: Collection[str] = ()) -> str:
-    """The name for a field beside those that are taken; the first of a name gets it."""
-    name = _UNFIT.sub("_", source) or "_"
-    if name.casefold() in reserved:
-        name = PREFIX + name
-    return free_name(name, [*taken, *reserved])
+class Names:
+    """The names of the columns of one table or struct: the first of a name gets it."""
+
+    def __init__(self, taken: Iterable[str] = (), reserved: frozenset[str] = frozenset()) -> None:
+        """`reserved` are names that no field gets, in lower case."""
+        self._reserved = reserved
+        self._folded = {name.casefold() for name in taken} | reserved
+
+    def give(self, source: str) -> str:
+        """The name for one more field."""
+        name = _UNFIT.sub("_", source) or "_"
+        if name.casefold() in self._reserved:
+            name = PREFIX + name
+        name = _free(name, self._folded)
+        self._folded.add(name.casefold())
+        return name
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
     """The name, or with the least number behind it that makes it another one than those taken."""
-    folded = {other.casefold() for other in taken}
+    return _free(name, {other.casefold() for other in taken})
+
+
+def _free(name: str, folded: set[str]) -> str:
     number, found = 1, name
     while found.casefold() in folded:
         number += 1

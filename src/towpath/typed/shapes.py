@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from towpath.typed import types
-from towpath.typed.names import RESERVED, column_name
+from towpath.typed.names import RESERVED, Names
 from towpath.typed.types import Field, Fields, ListOf, MapOf, Scalar, Struct, Type
 
 
@@ -70,18 +70,16 @@ class Member:
     required: bool = False
 
 
-@dataclass(slots=True)
 class Members:
     """Members as they are found, each with a name of its own."""
 
-    reserved: frozenset[str] = frozenset()
-    found: list[Member] = field(default_factory=list)
+    def __init__(self, reserved: frozenset[str] = frozenset()) -> None:
+        self.found: list[Member] = []
+        self._names = Names(reserved=reserved)
 
     def add(self, source: str, shape: Shape, *, required: bool = False) -> None:
         """One more."""
-        taken = [member.name for member in self.found]
-        name = column_name(source, taken, self.reserved)
-        self.found.append(Member(source, name, shape, required))
+        self.found.append(Member(source, self._names.give(source), shape, required))
 
 
 def top_level() -> Members:

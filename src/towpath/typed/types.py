@@ -24,6 +24,8 @@ SCALARS = frozenset(
 WIDER: Mapping[str, str] = {"int": "long", "float": "double"}
 """Widenings that Iceberg allows, beside those of decimals of the same scale."""
 DECIMAL_PRECISION_MAX = 38
+COLUMNS_MAX = 5_000
+"""Columns, with the fields of structs, that may be declared."""
 
 
 class InvalidSchema(TowpathError):
@@ -187,3 +189,21 @@ def _from_json(found: str | Mapping[str, Any]) -> Type:
     if found["type"] == "list":
         return ListOf(_from_json(found["element"]), found["element-id"])
     return MapOf(_from_json(found["value"]), found["key-id"], found["value-id"])
+
+
+def check_size(fields: Fields) -> None:
+    """Raise InvalidSchema for more columns than there may be."""
+    _counted(fields, 0)
+
+
+def _counted(fields: Fields, count: int) -> int:
+    for field in fields:
+        count += 1
+        if count > COLUMNS_MAX:
+            raise InvalidSchema(f"more than {COLUMNS_MAX} columns")
+        kind = field.type
+        while isinstance(kind, ListOf | MapOf):
+            kind = kind.element if isinstance(kind, ListOf) else kind.value
+        if isinstance(kind, Struct):
+            count = _counted(kind.fields, count)
+    return count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,37 @@ def test_what_is_wrong_is_refused(settings: dict[str, str], reason: str) -> None
         validate(settings)
     assert "\n" not in str(failure.value)
     assert len(str(failure.value)) < 400
+
+
+def bomb() -> dict[str, Any]:
+    """A record of 2 ** 20 fields in a few lines."""
+    found: dict[str, Any] = {
+        "type": "record",
+        "name": "R0",
+        "fields": [{"name": "x", "type": "int"}],
+    }
+    for number in range(1, 21):
+        twice = [{"name": "a", "type": found}, {"name": "b", "type": found["name"]}]
+        found = {"type": "record", "name": f"R{number}", "fields": twice}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("format_name", "schema", "reason"),
+    [
+        ("avro", json.dumps(bomb()), "more than 5000 columns"),
+        ("avro", '{"type":"record","name":"R","fields":[{"name":"a","type":' + "[" * 900 + "]" * 900
+         + "}]}", "deeper than"),
+        ("avro", "[" * 100_000, "not JSON"),
+        ("json", '{"properties":{"a":' * 200 + "{}" + "}}" * 200, "deeper than"),
+        ("json", json.dumps({"properties": {f"f{n}": {} for n in range(6_000)}}), "more than 5000"),
+    ],
+)  # fmt: skip
+def test_schemas_that_would_be_too_much_are_refused(
+    format_name: str, schema: str, reason: str
+) -> None:
+    with pytest.raises(InvalidConfig, match=reason):
+        validate({FORMAT: format_name, SCHEMA: schema})
 
 
 def test_a_stamp_tells_declarations_apart() -> None:
