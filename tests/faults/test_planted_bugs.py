@@ -46,6 +46,9 @@ FOUND_BY_SEED = {
     "ordered-before-swap": 15,
     "files-of-tasks-are-orphans": 159,
     "table-ahead-of-index": 13,
+    "old-files-not-looked-for": 107,
+    "reasons-lost": 12,
+    "found-columns-forgotten": 14,
 }
 
 

@@ -61,6 +61,8 @@ def test_runs_do_what_they_are_for() -> None:
         "deleted objects",
         "deleted records",
         "deleted topics",
+        "declarations",
+        "typed rows",
         "produce KAFKA_STORAGE_ERROR",
         "produce OUT_OF_ORDER_SEQUENCE_NUMBER",
         "produce REQUEST_TIMED_OUT",

@@ -428,7 +428,7 @@ class Pipeline:
         if written:
             try:
                 ahead += await self._publish(written)
-            except (TableError, TooManyConflicts) as error:
+            except (TableError, TooManyConflicts, ColumnsContended) as error:
                 # Nothing is swapped; the files are there, and the commit is tried again.
                 record = written[0].record
                 self._failed(record.topic, record.topic_number, error, summary)
@@ -450,6 +450,8 @@ class Pipeline:
         lock = compaction.table_lock(record.topic)
         held = await self._table_lock(lock)
         try:
+            # It may have been dropped and made anew since the files were written.
+            await self._columns.table(topic_ref(topic), declared(topic.overrides))
             return await self._saga.commit(topic_ref(topic), tasks)
         finally:
             if held:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 from tests.faults.simulation.chance import Chance
 from tests.faults.simulation.observer import LOG_END, Observer
@@ -22,8 +23,12 @@ from towpath.kafka.codec.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from towpath.typed.declaration import FORMAT, SCHEMA
 
 TOPIC_RESOURCE = 2
+GIVEN = json.dumps({"properties": {f"plain-{number}": {"type": "integer"} for number in range(3)}})
+ORDERS = (("infer",), ("infer", GIVEN), (GIVEN, "infer"), (GIVEN,))
+"""What a topic's values are said to be, one after the other."""
 RETRY_S = 0.1
 REQUEST_MS = 5_000
 
@@ -62,6 +67,36 @@ class Admin:
                 await self._delete(topic)
             elif self._scenario.removes_records:
                 await self._remove_records(topic)
+
+    async def declare(self) -> None:
+        """Say what the values of every topic are, each at its own time, and say it anew later."""
+        waiting = [
+            (self._chance.random() * LOAD_S, name, schema)
+            for name in self._observer.created
+            for schema in self._chance.pick(
+                ("infer",), ("infer", GIVEN), (GIVEN, "infer"), (GIVEN,)
+            )
+        ]
+        waited_s = 0.0
+        for at_s, name, schema in sorted(waiting):
+            await asyncio.sleep(at_s - waited_s)
+            waited_s = at_s
+            await self._declare(name, schema)
+
+    async def _declare(self, topic: str, schema: str) -> None:
+        configs = [
+            AlterableConfig(name=name, config_operation=0, value=value)
+            for name, value in ((FORMAT, "json"), (SCHEMA, schema))
+        ]
+        resource = AlterConfigsResource(
+            resource_type=TOPIC_RESOURCE, resource_name=topic, configs=configs
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        gone = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        while await self._code(request, 0) not in gone:
+            pass
+        self._observer.counts["declarations"] += 1
+        self._observer.journal.note(f"declared {topic}")
 
     async def _remove_records(self, topic: str) -> None:
         if self._chance.happens(0.3):

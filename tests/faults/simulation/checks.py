@@ -166,7 +166,7 @@ def _check_order(
         if record.producer_id >= 0:
             by_producer.setdefault(record.producer_id, []).append(record.value)
     for producer_id, values in by_producer.items():
-        name = values[0].split(b":")[0].decode()
+        name = values[0].split(b":")[0].decode().strip('{"')
         (books,) = [b for key, b in observer.sent.items() if key.startswith(f"{name}/")]
         wanted = [value for batch in books for value in batch.values]
         acked = sum(len(batch.values) for batch in books if batch.acked_at is not None)

@@ -12,20 +12,25 @@ from towpath.gc.wal import WalCollector
 from towpath.lakehouse import publish
 from towpath.lakehouse.file_gc import FileCollector
 from towpath.lakehouse.orphan_files import OrphanFiles
+from towpath.lakehouse.planner import Planner
 from towpath.lakehouse.publish import Published, Publisher, Verdict
 from towpath.lakehouse.saga import Saga
 from towpath.lakehouse.swap import IndexSwap, Swapped
 from towpath.lakehouse.tables import CommitConflict, CommitUnknown, TableMissing
 from towpath.lakehouse.tasks import TaskStore
 from towpath.lakehouse.upkeep import TableUpkeep
+from towpath.lakehouse.value_columns import ValueColumns
 from towpath.metadata.keys import streams
 from towpath.metadata.keys.compaction import TaskState
+from towpath.typed.decode import ValueDecoder
 
 Patch = tuple[Any, str, Any]
 """Whose attribute is replaced by what."""
 
 _commit = Saga.commit
 _create = Saga.create
+_row = ValueDecoder._row
+_remember = ValueColumns._remember
 
 
 def _swap_not_compared() -> list[Patch]:
@@ -171,6 +176,28 @@ def _table_ahead_of_index() -> list[Patch]:
     return [(TableUpkeep, "_let_go", let_go)]
 
 
+def _old_files_not_looked_for() -> list[Patch]:
+    async def behind(self: Any, topic: Any, partition: int, stamp: str) -> None:
+        return None
+
+    return [(Planner, "behind", behind)]
+
+
+def _reasons_lost() -> list[Patch]:
+    def row(self: Any, value: bytes | None) -> Any:
+        found, _ = _row(self, value)
+        return found, None
+
+    return [(ValueDecoder, "_row", row)]
+
+
+def _found_columns_forgotten() -> list[Patch]:
+    async def remember(self: Any, topic: Any, declaration: Any, found: Any) -> Any:
+        return await _remember(self, topic, declaration, ())
+
+    return [(ValueColumns, "_remember", remember)]
+
+
 TABLE_BUGS: dict[str, Callable[[], list[Patch]]] = {
     "swap-not-compared": _swap_not_compared,
     "commit-retried-blindly": _commit_retried_blindly,
@@ -187,5 +214,8 @@ TABLE_BUGS: dict[str, Callable[[], list[Patch]]] = {
     "ordered-before-swap": _ordered_before_swap,
     "files-of-tasks-are-orphans": _files_of_tasks_are_orphans,
     "table-ahead-of-index": _table_ahead_of_index,
+    "old-files-not-looked-for": _old_files_not_looked_for,
+    "reasons-lost": _reasons_lost,
+    "found-columns-forgotten": _found_columns_forgotten,
 }
 """The bugs by name. Each is looked for in seeds with tables only."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 
 from crc32c import crc32c
@@ -55,8 +56,14 @@ class Producing:
         for _ in range(self._chance.pick(1, 1, 2, 4)):
             self._numbers += 1
             padding = b"." * self._chance.pick(0, 0, 30, 200)
-            values.append(f"{prefix}:{self._numbers}".encode() + padding)
+            values.append(self._value(prefix).encode() + padding)
         return Sent(tuple(values))
+
+    def _value(self, prefix: str) -> str:
+        tables = self._scenario.tables
+        if tables is not None and tables.declares_values:
+            return json.dumps({prefix: self._numbers})
+        return f"{prefix}:{self._numbers}"
 
     def _encode(self, batch: Sent, producer: ProducerFields = NO_PRODUCER) -> bytes:
         records = [self._record(value) for value in batch.values]

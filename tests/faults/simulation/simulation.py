@@ -125,6 +125,7 @@ class Simulation:
         consumers = [self._consumer(n) for n in range(self.scenario.consumers)]
         background = [self._spawn(consumer.run()) for consumer in consumers]
         background.append(self._spawn(admin.run()))
+        declaring = self._declare_values()
         producers = self._start_producers()
         nemesis = Nemesis(
             self.loop,
@@ -144,6 +145,8 @@ class Simulation:
         self.rates.calm()
         self._heal(nemesis)
         if not await self._within(DRAIN_S, "the producers", asyncio.gather(*producers)):
+            return
+        if not await self._within(DRAIN_S, "the declarations", asyncio.gather(*declaring)):
             return
         await asyncio.sleep(HEAL_S)
         self._heal(nemesis)
@@ -177,6 +180,14 @@ class Simulation:
     async def _create_topics(self, admin: Admin) -> None:
         for number, partitions in enumerate(self.scenario.topic_partitions):
             await admin.create(f"topic-{number}", partitions)
+
+    def _declare_values(self) -> list[asyncio.Task[None]]:
+        tables = self.scenario.tables
+        if tables is None or not tables.declares_values:
+            return []
+        chance = Chance(self.seed, "declarer")
+        declarer = Admin(self.scenario, self._wire("declarer"), self.observer, chance)
+        return [self._spawn(declarer.declare())]
 
     def _start_producers(self) -> list[asyncio.Task[None]]:
         tasks = [

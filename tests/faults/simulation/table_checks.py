@@ -14,10 +14,11 @@ from tests.faults.simulation.state import SharedState
 from tests.faults.simulation.table_ledger import TableLedger
 
 from towpath.log.object.entries import decode_value
-from towpath.metadata.keys import ROOT, compaction, streams
+from towpath.metadata.keys import ROOT, compaction, streams, topics
 from towpath.metadata.keys.numbers import unpad
 from towpath.metadata.keys.topics import split_stream_id
 from towpath.metadata.proto.index_pb2 import WAL
+from towpath.typed.declaration import declared
 
 LOOK_S = 0.5
 """The pause between two looks whether something is due."""
@@ -54,7 +55,7 @@ class TableChecks:
 
     def _due(self) -> list[str]:
         """Keys of what is left to do for topics that exist."""
-        return [*self._unfinished(), *self._wal_entries()]
+        return [*self._unfinished(), *self._wal_entries(), *self._behind()]
 
     def _unfinished(self) -> list[str]:
         tasks = [key for key in self.state.keys_under(streams.STREAMS_PREFIX) if TASKS in key]
@@ -70,6 +71,25 @@ class TableChecks:
             and (found := self.state.get(key)) is not None
             and decode_value(found.value).file_type == WAL
         ]
+
+    def _behind(self) -> list[str]:
+        """Keys of entries whose files have other columns than their topic declares."""
+        stamps: dict[int, str] = {}
+        for topic in self.ledger.topics.values():
+            found = self.state.get(topics.topic(topic.name))
+            if found is not None and not topic.deleted:
+                declaration = declared(topics.TopicRecord.decode(found.value).config)
+                if declaration is not None:
+                    stamps[topic.number] = declaration.stamp
+        behind = []
+        for key in self.state.keys_under(streams.STREAMS_PREFIX) if stamps else ():
+            found = self.state.get(key) if streams.is_index_entry(key) else None
+            stamp = stamps.get(split_stream_id(streams.parse_stream_id(key))[0])
+            if found is not None and stamp is not None:
+                files = decode_value(found.value).parquet
+                if any(file.value_stamp != stamp for file in files):
+                    behind.append(key)
+        return behind
 
     def _check_partition(self, topic: str, partition: int) -> None:
         """The table holds every readable record once, and no file of removed ones only."""

@@ -8,6 +8,7 @@ none of them twice.
 from __future__ import annotations
 
 import io
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -22,6 +23,7 @@ from towpath.lakehouse.tables import NO_MARK, Mark, TopicRef
 from towpath.log.object.entries import Entry
 from towpath.metadata.keys.topics import split_stream_id, stream_id
 from towpath.records import table
+from towpath.typed.names import ERROR, RESERVED
 
 
 class Snapshot(Protocol):
@@ -146,6 +148,7 @@ class TableLedger:
             return ()
         records = self._ledger.stream(stream).records
         rows = _rows(data)
+        self._check_typed(path, data)
         _, partition = split_stream_id(stream)
         for place, offset, content in rows:
             truth = records[offset].content if offset < len(records) else None
@@ -153,6 +156,27 @@ class TableLedger:
                 self._journal.fail(f"{path} has {content} at {offset} of {stream:x}, not {truth}")
                 break
         return tuple(offset for _, offset, _ in rows)
+
+    def _check_typed(self, path: str, data: bytes) -> None:
+        """A value is in its column, or the file says why not: one or the other."""
+        with pq.ParquetFile(io.BytesIO(data)) as file:
+            rows = file.read(use_threads=False).to_pylist()
+        for row in rows:
+            if ERROR not in row:
+                return
+            self.counts["typed rows"] += 1
+            is_json = row[table.VALUE].endswith(b"}")
+            typed = {name: row[name] for name in row if name not in RESERVED}
+            wanted = json.loads(row[table.VALUE]) if is_json else {}
+            present = {name: value for name, value in typed.items() if value is not None}
+            fits = row[ERROR] is None
+            # A given schema leaves the fields out that it does not name.
+            right = present == {name: wanted[name] for name in wanted if name in typed}
+            if fits != is_json or not right or (not fits and present):
+                self._journal.fail(
+                    f"{path} has {typed} and {row[ERROR]!r} for {row[table.VALUE]!r}"
+                )
+                return
 
 
 def _rows(data: bytes) -> list[tuple[int, int, Content]]:

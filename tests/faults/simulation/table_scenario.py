@@ -20,6 +20,8 @@ REST_MS = 2_000
 """The pause between two rounds of everything once all is compacted."""
 CLUSTER_PREFIX = "simulated"
 
+VALUES_SHARE = 0.3
+"""Of the runs with tables: how many have topics that declare what their values are."""
 DISASTERS = (
     "pause",
     "pause-in-saga",
@@ -75,6 +77,8 @@ class TableScenario:
     disasters: tuple[str, ...]
     """Kinds of events that befall compactors, the catalog and tables; see `table_nemesis.py`."""
     disaster_count: int
+    declares_values: bool
+    """Whether topics say what their values are, one time or another."""
     long_outage_s: float
     """How long the catalog is gone from the middle of the load on; 0 if it is not."""
 
@@ -93,6 +97,7 @@ class TableScenario:
             file_gc_grace_ms=self.file_gc_grace_ms,
             orphan_ttl_ms=self.orphan_ttl_ms,
             maintenance_interval_ms=maintenance_interval_ms,
+            clean_interval_ms=2 * interval_ms,
         )
 
     @property
@@ -139,6 +144,8 @@ def draw_tables(seed: int) -> TableScenario | None:
         ),
         disasters=tuple(chance.some_of(DISASTERS, 0.4)),
         disaster_count=chance.pick(0, 3, 5, 8),
+        # Of its own, so that it changes no other run.
+        declares_values=Chance(seed, "value schemas").happens(VALUES_SHARE),
         long_outage_s=chance.pick(HOUR_S, 40.0, 40.0) if chance.happens(0.05) else 0.0,
     )
     if drawn.long_outage_s < HOUR_S:
