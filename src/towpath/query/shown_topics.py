@@ -53,7 +53,8 @@ class ShownTopics:
 
     def show(self, names: Sequence[str]) -> bool:
         """Make views of these names, and forget all others; False if one is no topic. Raises
-        NothingDeclared, ObjectStoreError or what DuckDB raises if a part of a topic cannot be read."""
+        NothingDeclared, and ObjectStoreError or what DuckDB raises if a part of a topic cannot be
+        read."""
         self.forget()
         plans = self._plan(names)
         if plans is None:

@@ -104,9 +104,7 @@ def tail_of(plan: TopicPlan, objects: WorkerObjects) -> pa.Table:
     return pa.Table.from_batches(batches, with_typed(table.arrow_schema(), plan.typed))
 
 
-def _files(
-    name: str, plan: TopicPlan, objects: WorkerObjects, files: Files
-) -> list[str]:
+def _files(name: str, plan: TopicPlan, objects: WorkerObjects, files: Files) -> list[str]:
     """Selects of all files: those with typed columns as they are now, and the others."""
     parts = [part for partition in plan.partitions for part in partition.files]
     if plan.typed is None:

@@ -11,7 +11,8 @@ from tests.unit.query.helpers_typed import TypedLake
 
 from towpath.config.settings import Settings
 from towpath.objects.worker import open_worker_objects
-from towpath.query.engine import QueryFailed, TopicQueries
+from towpath.query.engine import TopicQueries
+from towpath.query.statement import QueryFailed
 from towpath.reading.index import at_one_moment
 from towpath.reading.rows import rows_of
 from towpath.reading.topic import plan_topic
