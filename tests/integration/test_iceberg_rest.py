@@ -39,6 +39,8 @@ from towpath.lakehouse.tables import (
 )
 from towpath.records.table import FieldIds
 from towpath.runtime import SystemClock
+from towpath.typed import types
+from towpath.typed.types import Field, ListOf, Struct
 
 OBJECTS = "objects"
 TABLES = "tables"
@@ -138,6 +140,27 @@ async def test_the_catalog_numbers_the_columns(lake: CloudLake) -> None:
     table = await lake.tables().create(TOPIC)
     assert table.field_ids["headers.element"] == 7
     assert table.field_ids["attributes"] == 13
+
+
+async def test_typed_columns_keep_the_ids_that_we_gave_them(lake: CloudLake) -> None:
+    tables = lake.tables()
+    old = await tables.create(TOPIC)
+    city = Field("city", types.STRING, "city", 1002)
+    address = Field("address", ListOf(Struct((city,)), 1001), "address", 1000)
+    table = await tables.evolve(old, (address, Field("a", types.INT, "a", 1003)))
+    file = lake.write(table.field_ids, 0, range(3))
+    table = await tables.commit(table, append(table, (0, file)))
+    table = await tables.evolve(table, (Field("a", types.LONG, "a", 1003),))
+    table = await tables.evolve(table, (Field("a", types.STRING, "a", 1004),))
+    found = handle(await loaded(lake)).schema()
+    assert found == handle(table).schema()
+    assert found.find_field("address.element.city").field_id == 1002
+    assert (str(found.find_type("a_long")), found.find_field("a_long").field_id) == ("long", 1003)
+    assert found.find_field("a").field_id == 1004
+    rows = handle(table).scan().to_arrow()
+    assert rows.column("a").to_pylist() == rows.column("address").to_pylist() == [None] * 3
+    with pytest.raises(CommitConflict):
+        await tables.evolve(old, (Field("b", types.INT, "b", 1005),))
 
 
 async def test_a_late_commit_conflicts(lake: CloudLake) -> None:

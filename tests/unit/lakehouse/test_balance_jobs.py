@@ -20,6 +20,8 @@ from towpath.lakehouse.runners.balance import (
     join,
 )
 from towpath.lakehouse.runners.describe import describe
+from towpath.typed import types
+from towpath.typed.types import Field
 
 MIB = 1 << 20
 
@@ -125,6 +127,24 @@ def test_the_pieces_results_are_the_jobs_result() -> None:
     failed = JobResult("task-0", error="no more")
     assert join([(tail, failed), (head, done[0]), (middle, done[1])]) == failed
     assert join([(head, done[0])]) == done[0]
+
+
+def test_new_columns_of_any_piece_are_the_jobs_and_the_first_to_come_wins() -> None:
+    head, middle, tail = (replace(some_job(), start=at) for at in (10, 13, 17))
+    file = ParquetFile("out/13", 5, 1, 3, 13, 15, 0, 0)
+    a, other_a, b = (
+        Field("a", types.LONG, "a"),
+        Field("a", types.STRING, "a"),
+        Field("b", types.DATE, "b"),
+    )
+    found = [
+        (tail, JobResult("task-0", new_columns=(other_a, b))),
+        (middle, JobResult("task-0", (file,), 3, 100, 0.5)),
+        (head, JobResult("task-0", new_columns=(a,))),
+    ]
+    assert join(found) == JobResult("task-0", new_columns=(a, b))
+    failed = JobResult("task-0", error="no more")
+    assert join([*found[:2], (head, failed)]) == failed
 
 
 def test_a_description_names_the_first_jobs() -> None:
