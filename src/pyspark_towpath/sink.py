@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from pyspark_towpath.between_tasks import lighten
 from pyspark_towpath.sink_columns import check_columns
 from pyspark_towpath.sink_options import SinkOptions
 from towpath import fault_points
@@ -42,7 +43,9 @@ class StagedMessage(WriterCommitMessage):
 def begin(options: SinkOptions, schema: StructType) -> Target:
     """On the driver: check everything that can be checked before there are rows."""
     check_columns(schema)
-    return TopicDriver(options.settings()).begin(options.topic, options.compression)
+    target = TopicDriver(options.settings()).begin(options.topic, options.compression)
+    lighten()
+    return target
 
 
 def stage(target: Target, batches: Iterable[pa.RecordBatch]) -> StagedMessage:
@@ -57,6 +60,7 @@ def stage(target: Target, batches: Iterable[pa.RecordBatch]) -> StagedMessage:
         stager.discard()
         raise
     fault_points.from_environment(os.environ)(STAGED)
+    lighten()
     return StagedMessage(staged)
 
 
@@ -71,6 +75,7 @@ def commit(
     reached(BEFORE_COMMIT)
     TopicDriver(options.settings()).commit(staged, epoch)
     reached(AFTER_COMMIT)
+    lighten()
 
 
 def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
