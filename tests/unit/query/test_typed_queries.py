@@ -11,7 +11,9 @@ from tests.unit.query.helpers_typed import TypedLake
 
 from towpath.config.settings import Settings
 from towpath.objects.worker import open_worker_objects
+from towpath.query import engine
 from towpath.query.engine import TopicQueries
+from towpath.query.service_files import ServiceFiles
 from towpath.query.statement import QueryFailed
 from towpath.reading.index import at_one_moment
 from towpath.reading.rows import rows_of
@@ -184,6 +186,31 @@ def test_inferred_columns_in_files_of_different_ages(
     assert rows(queries, 'SELECT note.b, "not yet" FROM orders WHERE id = 4') == [("x", 1)]
     assert in_table(lake, "id", "not yet")[3] == (4, 1)
     assert in_table(lake, "note")[2:] == [({"a": 1, "b": None},), ({"a": 2, "b": "x"},)]
+
+
+def test_columns_of_files_on_a_service(lake: TypedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There Python reads for DuckDB, and decodes for it, in several of its threads."""
+    monkeypatch.setattr(engine, "_files", lambda _, *store: ServiceFiles(*store))
+    total = 0
+    for number in range(4):
+        values = range(number * 20_000, (number + 1) * 20_000)
+        lake.append("orders", *({"id": value, "amount": value / 2} for value in values))
+        lake.compact(rounds=1)
+        total += sum(values)
+    lake.declare("orders", "json", NUMBERS)
+    queries = TopicQueries(lake.settings)
+    sql = "SELECT count(*), sum(id), sum(amount), count(value_error) FROM orders"
+    wanted = [(80_000, total, total / 2, 0)]
+    assert rows(queries, sql) == wanted
+    lake.compact()
+    assert rows(queries, sql) == wanted
+    lake.declare("orders", "json", "infer")
+    assert rows(queries, "SELECT count(*) FROM orders__errors") == [(0,)]
+    lake.compact()
+    found = "SELECT count(*), sum(id), sum(amount) FROM orders WHERE id <> 1"
+    (row,) = rows(queries, found)
+    assert row == (79_999, total - 1, total / 2 - 0.5)
+    queries.close()
 
 
 def test_a_topic_without_a_declaration_has_no_errors(
