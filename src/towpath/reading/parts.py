@@ -86,7 +86,9 @@ def plan_partition(partition: int, entries: Iterable[Entry], start: int, end: in
         if at >= end:
             break
         if entry.start > at:
-            raise Gap(at)
+            # It was replaced, as those before it, which are deleted already: a later entry has
+            # what is missing, or nothing has.
+            continue
         # An entry that replaced some which were read before it begins below: it goes on from here.
         parts += _parts_of(entry, at, min(entry.end, end))
         at = max(at, entry.end)

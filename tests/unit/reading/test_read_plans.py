@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from itertools import combinations
 from random import Random
 
 import pytest
@@ -99,6 +100,25 @@ async def test_entries_that_were_replaced_meanwhile_are_read_once(world: Pipelin
     found = plan_partition(0, mixed, 1, 12)
     assert [(part.start, part.end) for part in found.parts] == [(1, 3), (3, 6), (6, 12)]
     assert read(world, found) == everything[1:]
+
+
+async def test_any_of_the_replaced_entries_may_be_deleted_already(world: PipelineWorld) -> None:
+    """They go one after the other once the larger entry is there, and a plan may be made between
+    any two of these steps."""
+    topic = await world.create()
+    stream = topic.stream(0)
+    for _ in range(5):
+        await world.append(topic)
+    old = await entries(world, stream)
+    everything = await world.read_all(stream)
+    await world.compact()
+    new = await entries(world, stream)
+    for count in range(len(old)):
+        for left in combinations(old[:-1], count):
+            found = plan_partition(0, [*left, *new], 0, 15)
+            assert read(world, found) == everything
+            with pytest.raises(Gap):
+                plan_partition(0, [*left, *new], 0, 16)
 
 
 async def test_a_missing_entry_is_never_passed_over(world: PipelineWorld) -> None:
