@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from towpath.lakehouse.wal_chunk import WalChunk as WalChunk
 from towpath.typed.columns import TypedColumns
 from towpath.typed.declaration import NO_STAMP
 from towpath.typed.types import Fields
@@ -21,15 +22,6 @@ class JobKind(Enum):
     """Small Parquet files become large ones; the records stay the same."""
     KEY_COMPACT = "key-compact"
     """Only the newest record of each key stays."""
-
-
-@dataclass(frozen=True, slots=True)
-class WalChunk:
-    """The batches of one index entry in one WAL object, in order."""
-
-    path: str
-    batches: tuple[tuple[int, int, int], ...]
-    """`(base offset, position in the object, length)` of each batch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 SPARES_MAX = 8
 REFILL_BELOW = 5
@@ -22,6 +21,9 @@ class SpareFiles:
 
     def __init__(self, open_one: Callable[[], int]) -> None:
         """`open_one` opens an unnamed file; an OSError means that there is none to have now."""
+        # Takes time to load, and those who only read files have no spares.
+        from concurrent.futures import ThreadPoolExecutor
+
         self._open_one = open_one
         self._lock = threading.Lock()
         self._spares: deque[int] = deque()

@@ -17,8 +17,7 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote, urlsplit
 
-import numpy as np
-
+from towpath.objects.early_sync import EarlySyncFile
 from towpath.objects.fs_files import (
     FILE_MODE,
     STALE_DIRECTORY_RETRIES,
@@ -26,12 +25,13 @@ from towpath.objects.fs_files import (
     Directories,
 )
 from towpath.objects.paths import check_path
-from towpath.objects.services import service_of
 from towpath.objects.store import Buffer, ObjectExists, ObjectNotFound, ObjectStoreError
 
 OPEN_FILES_MAX = 64
 """Files kept open for the next read, each one descriptor."""
 READ_CALL_MAX_BYTES = 8 * 1024 * 1024
+CLEARED_MAX_BYTES = 64 * 1024
+"""Clearing so much memory before it is filled takes a microsecond or two."""
 
 _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
@@ -82,9 +82,11 @@ def open_worker_objects(url: str, options: Mapping[str, str] | None = None) -> R
         return FileObjects(unquote(parts.path))
     if parts.scheme == "memory":
         raise ValueError("memory:// lives in one process; workers cannot reach it")
-    service = service_of(url, options or {})
+    # Take time to load, and files do not need them.
+    from towpath.objects.services import service_of
     from towpath.objects.worker_opendal import OpendalObjects, open_service
 
+    service = service_of(url, options or {})
     return OpendalObjects(open_service(service))
 
 
@@ -138,7 +140,7 @@ class FileObjects:
         temporary = f"{os.getpid()}-{uuid.uuid4().hex}"
         fd = self._open_temporary(temporary, path)
         try:
-            with open(fd, "wb") as sink:
+            with EarlySyncFile(fd) as sink:
                 yield sink
                 self._sync(sink, path)
             self._name(temporary, path)
@@ -222,7 +224,7 @@ class FileObjects:
 
 
 def _read(fd: int, offset: int, length: int) -> memoryview:
-    view = np.empty(length, np.uint8).data
+    view = _new_memory(length)
     done = 0
     while done < length:
         count = os.preadv(fd, [view[done : done + READ_CALL_MAX_BYTES]], offset + done)
@@ -230,6 +232,15 @@ def _read(fd: int, offset: int, length: int) -> memoryview:
             raise ObjectStoreError(f"a file became shorter while {length} bytes were read from it")
         done += count
     return view
+
+
+def _new_memory(length: int) -> memoryview:
+    if length <= CLEARED_MAX_BYTES:
+        return memoryview(bytearray(length))
+    # Does not clear what is written over anyway; takes time to load, so not for a few bytes.
+    import numpy as np
+
+    return np.empty(length, np.uint8).data
 
 
 def _failure(operation: str, path: str, error: OSError) -> ObjectStoreError:

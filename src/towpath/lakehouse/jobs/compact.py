@@ -22,7 +22,8 @@ from towpath.lakehouse.jobs.wal_ranges import ranges
 from towpath.lakehouse.plan import Job, JobResult
 from towpath.objects.worker import WorkerObjects
 from towpath.records import table
-from towpath.records.to_arrow import OpenBatch, decode_batches, open_batch
+from towpath.records.open_batch import OpenBatch, open_batch
+from towpath.records.to_arrow import decode_batches
 
 ROW_BYTES: Final = 52
 """What a record takes in the columns beside its key, value and headers."""

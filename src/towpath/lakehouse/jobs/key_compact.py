@@ -19,7 +19,7 @@ from towpath.lakehouse.jobs.survivors import FiledSurvivors, KeysOutgrowMemory, 
 from towpath.lakehouse.plan import Job, JobResult
 from towpath.objects.worker import WorkerObjects
 from towpath.records import table
-from towpath.typed.names import RAW
+from towpath.records.column_names import RAW
 
 
 def run(job: Job, objects: WorkerObjects, attempt: str) -> JobResult:

@@ -25,10 +25,10 @@ from towpath.lakehouse.jobs.teller import Teller
 from towpath.lakehouse.plan import ColumnSizes, Job, ParquetFile
 from towpath.objects.worker import WorkerObjects
 from towpath.records import table
+from towpath.records.column_names import RAW
 from towpath.typed.arrow import leaf_paths
 from towpath.typed.columns import TypedColumns
 from towpath.typed.declaration import NO_STAMP
-from towpath.typed.names import RAW
 from towpath.typed.table import Attach, with_typed
 from towpath.typed.types import BINARY, Field, Fields, Scalar
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from towpath.objects.store import Buffer
 from towpath.objects.worker import WorkerObjects
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 AHEAD_BYTES_MAX: Final = 32 << 20
 """Bytes that are read or being read and not yet asked for; one range may be larger by itself."""
@@ -41,6 +43,9 @@ def read_in_order(
         for part in ranges:
             yield part, objects.read(part.path, part.position, part.length)
         return
+    # Takes time to load, and files do not need it.
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(objects.reads_at_once, "read-ahead") as threads:
         try:
             yield from _read_ahead(threads, objects, iter(ranges))

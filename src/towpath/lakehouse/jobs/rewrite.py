@@ -10,7 +10,7 @@ from towpath.lakehouse.jobs.parquet_out import ParquetOut
 from towpath.lakehouse.plan import Job, JobResult
 from towpath.objects.worker import WorkerObjects
 from towpath.records import table
-from towpath.typed.names import RAW
+from towpath.records.column_names import RAW
 
 
 def run(job: Job, objects: WorkerObjects, attempt: str) -> JobResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from towpath.lakehouse.plan import WalChunk
+from towpath.lakehouse.wal_chunk import WalChunk
 
 READ_BYTES_MAX: Final = 8 << 20
 READ_GAP_BYTES_MAX: Final = 4096

@@ -12,7 +12,6 @@ Spark ends workers that had nothing to do for a minute, and loading it takes a s
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import importlib.machinery
@@ -20,13 +19,9 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-M_TRIM_THRESHOLD: Final = -1
-M_MMAP_THRESHOLD: Final = -3
-MMAP_THRESHOLD_BYTES: Final = 32 << 20
-"""The most that glibc takes."""
-TRIM_THRESHOLD_BYTES: Final = 256 << 20
+from towpath.freed_memory import keep_freed_memory
 
 
 def without_archives(path: list[str], package: Path) -> list[str]:
@@ -48,16 +43,6 @@ def installed_pyspark(path: list[str]) -> Path | None:
     if spec is None or spec.origin is None:
         return None
     return Path(os.path.realpath(spec.origin)).parent
-
-
-def keep_freed_memory() -> None:
-    """Let the C library keep what is freed for the next row group, instead of giving the pages back
-    and asking for them again: a twentieth of a job's CPU time. It keeps no more than the job needed
-    at once. Elsewhere than on glibc everything stays as it is."""
-    with contextlib.suppress(AttributeError, OSError):
-        libc = ctypes.CDLL(None)
-        libc.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
-        libc.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
 
 
 def main() -> None:
