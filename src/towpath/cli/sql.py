@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from towpath.cli.errors import CliError
 from towpath.cli.settings import ConfigFile, SetFlags, load
-from towpath.cli.sql_output import SqlOutput, show
-
-if TYPE_CHECKING:
-    from towpath.query.engine import TopicQueries
+from towpath.cli.sql_output import SqlOutput
+from towpath.cli.sql_run import no_collection, run_sql
 
 HELP = """Query topics with SQL, whether Towpath is running or not.
 
@@ -45,41 +38,6 @@ def sql(
     ] = SqlOutput.TABLE,
 ) -> int:
     """Run a query, or a prompt."""
-    with _no_collection():
+    with no_collection():
         settings = load(config, assignments or [], {"data_dir": data_dir})
-        from towpath.errors import TowpathError
-        from towpath.metadata.store import MetadataError
-        from towpath.objects.store import ObjectStoreError
-        from towpath.query.engine import TopicQueries
-
-    try:
-        queries = TopicQueries(settings)
-        try:
-            return _run(queries, query, output)
-        finally:
-            queries.close()
-    except (TowpathError, MetadataError, ObjectStoreError, OSError) as error:
-        raise CliError(str(error)) from error
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """What is loaded at the start is no garbage; looking for some took a twentieth of the time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-def _run(queries: TopicQueries, query: str | None, output: SqlOutput) -> int:
-    def carry_out(text: str) -> int:
-        answer = queries.run(text)
-        return 0 if answer is None else show(answer, output)
-
-    if query is None and sys.stdin.isatty():
-        from towpath.cli.sql_prompt import prompt
-
-        return prompt(queries, carry_out)
-    carry_out(sys.stdin.read() if query is None else query)
-    return 0
+    return run_sql(settings, query, output)

@@ -14,10 +14,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from towpath.cli.errors import say
-from towpath.cli.output import table
+from towpath.cli.plain_table import table
 
 if TYPE_CHECKING:
-    from towpath.query.engine import Answer
+    from towpath.query.answer import Answer
+    from towpath.query.rows import Row
+
+    Rows = Answer[list[Row]]
 
 TABLE_ROWS_MAX = 10_000
 """A table's columns are as wide as their widest cell, so it is held as a whole."""
@@ -32,13 +35,13 @@ class SqlOutput(StrEnum):
     JSON = "json"
 
 
-def show(answer: Answer, output: SqlOutput) -> int:
+def show(answer: Rows, output: SqlOutput) -> int:
     """Print the answer; how many rows."""
     return {SqlOutput.TABLE: _table, SqlOutput.CSV: _csv, SqlOutput.JSON: _json}[output](answer)
 
 
-def _table(answer: Answer) -> int:
-    names = answer.schema.names
+def _table(answer: Rows) -> int:
+    names = answer.columns
     cells: list[list[str]] = []
     count = 0
     for row in _rows(answer):
@@ -51,9 +54,9 @@ def _table(answer: Answer) -> int:
     return count
 
 
-def _csv(answer: Answer) -> int:
+def _csv(answer: Rows) -> int:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(answer.schema.names)
+    writer.writerow(answer.columns)
     count = 0
     for row in _rows(answer):
         writer.writerow(["" if value is None else text(value) for value in row])
@@ -61,9 +64,9 @@ def _csv(answer: Answer) -> int:
     return count
 
 
-def _json(answer: Answer) -> int:
+def _json(answer: Rows) -> int:
     """An array with an object per row, a line each."""
-    names = answer.schema.names
+    names = answer.columns
     count = 0
     print("[", end="")
     for row in _rows(answer):
@@ -74,9 +77,9 @@ def _json(answer: Answer) -> int:
     return count
 
 
-def _rows(answer: Answer) -> Iterator[tuple[Any, ...]]:
-    for batch in answer:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+def _rows(answer: Rows) -> Iterator[Row]:
+    for rows in answer:
+        yield from rows
 
 
 def text(value: Any) -> str:

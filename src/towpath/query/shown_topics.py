@@ -15,7 +15,6 @@ from towpath.query.views import ERRORS_SUFFIX, drop_view, make_view
 from towpath.reading.index import IndexReader, at_one_moment
 from towpath.reading.parts import FilePart, Part
 from towpath.reading.topic import TopicPlan, plan_topic
-from towpath.typed.declaration import FORMAT
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -62,10 +61,7 @@ class ShownTopics:
         self._plans = plans
         for name, plan, errors_only in plans:
             if errors_only and plan.typed is None:
-                raise NothingDeclared(
-                    f"topic {plan.topic!r} does not declare what its values are ({FORMAT}), "
-                    "so none of them is wrong"
-                )
+                raise NothingDeclared(_nothing_declared(plan.topic))
             self._names.append(name)
             make_view(
                 self._connection, name, plan, self._objects, self._files, errors_only=errors_only
@@ -107,6 +103,15 @@ class ShownTopics:
         for shown in self._plans:
             for partition in shown.plan.partitions:
                 yield from (part.file for part in partition.files)
+
+
+def _nothing_declared(topic: str) -> str:
+    # Takes time to load, and most queries do well.
+    from towpath.typed.declaration import FORMAT
+
+    return (
+        f"topic {topic!r} does not declare what its values are ({FORMAT}), so none of them is wrong"
+    )
 
 
 def _parts(plan: TopicPlan) -> Iterator[Part]:

@@ -9,34 +9,26 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import duckdb
-import pyarrow as pa
 
 from towpath.errors import BatchError, LogError, TowpathError
 from towpath.metadata.store import MetadataError
 from towpath.objects.store import ObjectNotFound, ObjectStoreError
 from towpath.query.shown_topics import NothingDeclared, ShownTopics
 
-BATCH_ROWS = 10_000
-"""Rows that an answer hands over at once."""
 PLANS_MAX = 3
 """How often a statement is planned because objects of its plan were gone."""
 TOPICS_MAX = 100
 """Topics that one statement may name."""
-FAILURES = (
-    duckdb.Error,
-    pa.ArrowException,
-    ObjectStoreError,
-    MetadataError,
-    LogError,
-    BatchError,
-    NothingDeclared,
-    OSError,
-)
-"""What carrying out a statement may raise."""
 _MISSING = re.compile(r'Table with name "?(?P<name>.+?)"? does not exist')
+
+T = TypeVar("T")
+Start = Callable[[duckdb.DuckDBPyConnection, str], T]
+"""Begins to carry out a statement: as far as its first rows, or to its end if it has none."""
 
 
 class QueryFailed(TowpathError):
@@ -55,20 +47,20 @@ class Statement:
         self._names: list[str] = []
         self._plans_left = PLANS_MAX
 
-    def begin(self) -> pa.RecordBatchReader:
-        """Carry it out as far as its first rows. DuckDB tells which names it does not know; those
-        that are topics become views, all of the same moment, and it is asked again. Raises
-        QueryFailed."""
+    def begin(self, start: Start[T]) -> T:
+        """Carry it out as far as its first rows; what `start` answers. DuckDB tells which names it
+        does not know; those that are topics become views, all of the same moment, and it is asked
+        again. Raises QueryFailed."""
         # In a transaction that has failed nothing can be dropped, but it can be rolled back.
         with contextlib.suppress(duckdb.TransactionException):
             self._topics.forget()
         while True:
             try:
                 self._show()
-                return self._connection.sql(self._sql).to_arrow_reader(BATCH_ROWS)
+                return start(self._connection, self._sql)
             except duckdb.CatalogException as error:
                 self._learn_name(error)
-            except FAILURES as error:
+            except failures() as error:
                 self.plan_again(error)
 
     def plan_again(self, error: Exception) -> None:
@@ -109,8 +101,28 @@ class Statement:
 
     def _cause(self, error: Exception) -> Exception:
         """What is behind an error of DuckDB's, which only has the text of others."""
-        is_duckdbs = isinstance(error, duckdb.Error | pa.ArrowException | OSError)
+        is_duckdbs = isinstance(error, (duckdb.Error, OSError, *_failures_of_arrow()))
         return (self._topics.failure() if is_duckdbs else None) or error
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """What carrying out a statement may raise. Ask when something was raised: what nobody has
+    loaded has raised nothing."""
+    return (
+        duckdb.Error,
+        ObjectStoreError,
+        MetadataError,
+        LogError,
+        BatchError,
+        NothingDeclared,
+        OSError,
+        *_failures_of_arrow(),
+    )
+
+
+def _failures_of_arrow() -> tuple[type[Exception], ...]:
+    arrow = sys.modules.get("pyarrow")
+    return () if arrow is None else (arrow.ArrowException,)
 
 
 def _unknown(name: str, topics: Sequence[str]) -> str:

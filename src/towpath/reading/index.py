@@ -6,11 +6,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from towpath.log.bounds import Bounds
 from towpath.log.object.entries import Entry, UnknownEntry, decode
-from towpath.metadata.keys import streams, topics, value_columns
+from towpath.metadata.keys import streams, topics
 from towpath.metadata.keys.json_value import UnknownValueVersion
 from towpath.metadata.keys.topics import TopicRecord
 from towpath.metadata.sqlite.errors import UnsupportedDatabase
@@ -18,7 +18,9 @@ from towpath.metadata.sqlite.read_only import read_sqlite
 from towpath.metadata.sqlite.schema import check_release
 from towpath.metadata.sqlite.transaction import read_tails
 from towpath.metadata.store import KeyValue, StoreUnavailable, prefix_end
-from towpath.typed.ids import KnownColumns
+
+if TYPE_CHECKING:
+    from towpath.typed.ids import KnownColumns
 
 T = TypeVar("T")
 
@@ -44,6 +46,10 @@ class IndexReader:
 
     def known_columns(self, topic_number: int) -> KnownColumns:
         """The typed columns that the topic's table ever got."""
+        # Few topics have any, and these take time to load.
+        from towpath.metadata.keys import value_columns
+        from towpath.typed.ids import KnownColumns
+
         value = self._value(value_columns.value_columns(topic_number))
         return KnownColumns() if value is None else value_columns.decode(value)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from towpath.lakehouse.plan import WalChunk
+from towpath.lakehouse.wal_chunk import WalChunk
 from towpath.log.object.entries import Entry
 from towpath.log.object.stretches import DataFile
 

@@ -16,21 +16,19 @@ import numpy as np
 import pyarrow as pa
 
 from towpath.errors import LogDamaged
-from towpath.lakehouse.jobs.read_ahead import read_in_order
-from towpath.lakehouse.jobs.wal_ranges import ranges
 from towpath.objects.range_file import RangeFile
 from towpath.objects.worker import WorkerObjects
 from towpath.reading.parts import FilePart, Part, WalPart
+from towpath.reading.wal_batches import FEW_BYTES, open_batches
 from towpath.reading.wanted import Wanted
 from towpath.records import table
 from towpath.records.few_to_arrow import decode_few
-from towpath.records.to_arrow import OpenBatch, decode_batches, open_batch
+from towpath.records.open_batch import OpenBatch
+from towpath.records.to_arrow import decode_batches
 from towpath.typed.columns import TypedColumns
 
 GROUP_BYTES = 8 << 20
 """Decoded WAL bytes that become one record batch, about."""
-FEW_BYTES = 1 << 20
-"""Stored bytes that are decoded sooner in Python than the kernel is loaded."""
 
 
 def rows_of(
@@ -104,16 +102,12 @@ def _are_few(parts: Sequence[WalPart]) -> bool:
 def _groups(objects: WorkerObjects, parts: Sequence[WalPart]) -> Iterator[list[OpenBatch]]:
     group: list[OpenBatch] = []
     size_bytes = 0
-    for span, content in read_in_order(objects, ranges([part.chunk for part in parts])):
-        data = memoryview(content)
-        for base_offset, position, length in span.batches:
-            at = position - span.position
-            batch = open_batch(data[at : at + length], base_offset)
-            group.append(batch)
-            size_bytes += len(batch.payload)
-            if size_bytes >= GROUP_BYTES:
-                yield group
-                group, size_bytes = [], 0
+    for batch in open_batches(objects, parts):
+        group.append(batch)
+        size_bytes += len(batch.payload)
+        if size_bytes >= GROUP_BYTES:
+            yield group
+            group, size_bytes = [], 0
     if group:
         yield group
 

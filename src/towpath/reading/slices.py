@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 from towpath.reading.parts import Part, PartitionPlan, WalPart
 
 SLICE_BYTES_MIN: Final = 4 << 20
 """A worker's start costs about as much as reading this."""
-SLICE_BYTES_MAX: Final = 32 << 20
+SLICE_BYTES_MAX: Final = 128 << 20
+"""Beyond it there are more slices than workers: what is lost with a worker is read again."""
+SLACK: Final = 0.1
+"""Of a slice: a file is not cut for less, because both who read it then decode the rows around the
+cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +35,28 @@ class Slice:
 
 
 def slices_of(plans: Iterable[PartitionPlan], workers: int) -> list[Slice]:
-    """The plans' parts in slices: each part is in one of them, and large files are cut. At least as
-    many as there are workers, unless they would be small."""
+    """The plans' parts in slices of about the same size: each part is in one of them, and large
+    files are cut. As many as there are workers, or several for each; fewer if they would be
+    small."""
     pieces = [(plan.partition, part) for plan in plans for part in plan.parts]
     total_bytes = sum(stored_bytes(part) for _, part in pieces)
-    wanted_bytes = -(-total_bytes // max(1, workers))
-    slice_bytes = min(max(wanted_bytes, SLICE_BYTES_MIN), SLICE_BYTES_MAX)
-    slices: list[Slice] = []
-    taken: list[tuple[int, Part]] = []
-    taken_bytes = 0
+    if not pieces:
+        return []
+    share_bytes = total_bytes / _count(total_bytes, max(1, workers))
+    dealt: dict[int, list[tuple[int, Part]]] = {}
+    at = 0.0
     for partition, part in pieces:
-        for cut in _cut(part, slice_bytes):
-            size_bytes = stored_bytes(cut)
-            if taken and taken_bytes + size_bytes > slice_bytes:
-                slices.append(_slice(taken))
-                taken, taken_bytes = [], 0
-            taken.append((partition, cut))
-            taken_bytes += size_bytes
-    if taken:
-        slices.append(_slice(taken))
-    return slices
+        for cut, size_bytes in _cut(part, at, share_bytes):
+            # It belongs where its middle lies, and they come in order.
+            dealt.setdefault(int((at + size_bytes / 2) / share_bytes), []).append((partition, cut))
+            at += size_bytes
+    return [_slice(taken) for taken in dealt.values()]
+
+
+def _count(total_bytes: int, workers: int) -> int:
+    """How many slices: the same number for every worker."""
+    for_each = -(-total_bytes // (workers * SLICE_BYTES_MAX))
+    return max(1, min(workers * for_each, total_bytes // SLICE_BYTES_MIN))
 
 
 def stored_bytes(part: Part) -> int:
@@ -61,24 +69,28 @@ def stored_bytes(part: Part) -> int:
     return max(1, file.size_bytes * wanted // offsets)
 
 
-def _cut(part: Part, slice_bytes: int) -> Iterator[Part]:
-    """A file that is larger than a slice as parts of about a slice each, by offset."""
+def _cut(part: Part, at: float, share_bytes: float) -> Iterator[tuple[Part, float]]:
+    """A part that lies `at` so many bytes from the beginning, with its size; a file in pieces, by
+    offset, where slices meet in it and neither piece would be small."""
+    size_bytes: float = stored_bytes(part)
     if isinstance(part, WalPart):
-        yield part
+        yield part, size_bytes
         return
-    count = max(1, round(stored_bytes(part) / slice_bytes))
     start = max(part.start, part.file.first_offset)
     end = min(part.end, part.file.last_offset + 1)
-    step = -(-(end - start) // count)
-    for at in range(start, end, step):
-        yield replace(part, start=at, end=min(at + step, end))
+    slack_bytes = share_bytes * SLACK
+    first = int((at + slack_bytes) / share_bytes) + 1
+    last = int((at + size_bytes - slack_bytes) / share_bytes)
+    for number in range(first, last + 1):
+        bytes_before = number * share_bytes - at
+        middle = min(start + round((end - start) * bytes_before / size_bytes), end)
+        if middle > start:
+            yield replace(part, start=start, end=middle), bytes_before
+        start, at, size_bytes = middle, at + bytes_before, size_bytes - bytes_before
+    if end > start:
+        yield replace(part, start=start, end=end), size_bytes
 
 
-def _slice(pieces: list[tuple[int, Part]]) -> Slice:
-    runs: list[Run] = []
-    for partition, part in pieces:
-        if runs and runs[-1].partition == partition:
-            runs[-1] = Run(partition, (*runs[-1].parts, part))
-        else:
-            runs.append(Run(partition, (part,)))
-    return Slice(tuple(runs))
+def _slice(pieces: Sequence[tuple[int, Part]]) -> Slice:
+    runs = groupby(pieces, key=itemgetter(0))
+    return Slice(tuple(Run(number, tuple(part for _, part in some)) for number, some in runs))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from towpath.errors import LogDamaged, TowpathError
 from towpath.metadata.keys.topics import TopicRecord, stream_id
 from towpath.reading.index import IndexReader
 from towpath.reading.parts import Gap, PartitionPlan, plan_partition
-from towpath.typed.columns import TypedColumns, typed_columns
-from towpath.typed.declaration import declared
+
+if TYPE_CHECKING:
+    from towpath.typed.columns import TypedColumns
 
 
 class NoSuchTopic(TowpathError):
@@ -81,6 +83,12 @@ def plan_topic(
 
 def typed_of(reader: IndexReader, record: TopicRecord) -> TypedColumns | None:
     """The columns that a topic's values are declared to have."""
+    if not record.config:
+        return None
+    # Few topics declare anything, and these take time to load.
+    from towpath.typed.columns import typed_columns
+    from towpath.typed.declaration import declared
+
     declaration = declared(record.config)
     if declaration is None:
         return None

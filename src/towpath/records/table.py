@@ -10,22 +10,31 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-PARTITION = "partition"
-OFFSET = "offset"
-TIMESTAMP = "timestamp"
-KEY = "key"
-VALUE = "value"
-HEADERS = "headers"
-PRODUCER_ID = "producer_id"
-PRODUCER_EPOCH = "producer_epoch"
-BASE_SEQUENCE = "base_sequence"
-ATTRIBUTES = "attributes"
+from towpath.records.column_names import (
+    ATTRIBUTES,
+    BASE_SEQUENCE,
+    HEADERS,
+    KEY,
+    MICROSECONDS_PER_MS,
+    OFFSET,
+    PARTITION,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    TIMESTAMP,
+    VALUE,
+)
+
+__all__ = [
+    "ATTRIBUTES", "BASE_SEQUENCE", "DEFAULT_FIELD_IDS", "FIELD_ID", "HEADERS", "HEADER_ELEMENT",
+    "HEADER_KEY", "HEADER_VALUE", "KEY", "MICROSECONDS_PER_MS", "OFFSET", "PARTITION",
+    "PRODUCER_EPOCH", "PRODUCER_ID", "TIMESTAMP", "TIMESTAMP_TYPE", "VALUE", "FieldIds",
+    "arrow_schema",
+]  # fmt: skip
 
 HEADER_ELEMENT = "headers.element"
 HEADER_KEY = "headers.element.key"
 HEADER_VALUE = "headers.element.value"
 
-MICROSECONDS_PER_MS = 1000
 TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
 FIELD_ID = b"PARQUET:field_id"
 

@@ -7,43 +7,25 @@ this off the event loop. The result owns its memory; the given bytes may go once
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-from crc32c import crc32c
 from numpy.typing import NDArray
 
-from towpath.errors import BatchError, CorruptBatch
+from towpath.errors import CorruptBatch
 from towpath.objects.store import Buffer
-from towpath.records import compression, table, walk
-from towpath.records.batch import (
-    ATTRIBUTE_LOG_APPEND_TIME,
-    ATTRIBUTES_AT,
-    HEADER_SIZE_BYTES,
-    MAGIC,
-    BatchHeader,
-    parse_header,
-)
+from towpath.records import table, walk
+from towpath.records.batch import ATTRIBUTE_LOG_APPEND_TIME, BatchHeader
+from towpath.records.open_batch import OpenBatch, corrupt, open_batch
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-RECORD_SIZE_BYTES_MIN: Final = 7
-"""A record has six numbers and a byte of attributes, whatever it holds."""
 BATCH_FIELDS: Final = 7
 """How many numbers of a batch the kernel needs."""
 ARROW_BYTES_MAX: Final = (1 << 31) - 1
 """What 32-bit offsets of an Arrow column can reach."""
-
-
-class OpenBatch(NamedTuple):
-    """A batch whose checksum is right, its records decompressed. `payload` is a view of the stored
-    bytes if they were not compressed."""
-
-    base_offset: int
-    header: BatchHeader
-    payload: Buffer
 
 
 def batches_to_arrow(
@@ -57,29 +39,6 @@ def batches_to_arrow(
     """
     opened = [open_batch(batch, base_offset) for batch, base_offset in batches]
     return decode_batches(opened, partition, schema)
-
-
-def open_batch(batch: Buffer, base_offset: int) -> OpenBatch:
-    """Check a whole batch's length, magic and CRC and decompress it; CorruptBatch if that fails."""
-    if len(batch) < HEADER_SIZE_BYTES:
-        raise _corrupt(base_offset, f"has {len(batch)} bytes, less than a header")
-    header = parse_header(batch)
-    if header.size_bytes != len(batch):
-        raise _corrupt(base_offset, f"has {len(batch)} bytes, its header says {header.size_bytes}")
-    if header.magic != MAGIC:
-        raise _corrupt(base_offset, f"has magic {header.magic}, not {MAGIC}")
-    view = memoryview(batch)
-    actual_crc = crc32c(view[ATTRIBUTES_AT:])
-    if header.crc != actual_crc:
-        raise _corrupt(
-            base_offset, f"has the checksum {header.crc:08x}, its bytes give {actual_crc:08x}"
-        )
-    payload = _decompress(view[HEADER_SIZE_BYTES:], header, base_offset)
-    if not 0 <= header.record_count <= len(payload) // RECORD_SIZE_BYTES_MIN:
-        raise _corrupt(
-            base_offset, f"has {header.record_count} records in {len(payload)} bytes, it says"
-        )
-    return OpenBatch(base_offset, header, payload)
 
 
 def decode_batches(
@@ -115,22 +74,8 @@ def decode_batches(
     return pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
 
-def _corrupt(base_offset: int, problem: str) -> CorruptBatch:
-    return CorruptBatch(f"the batch at offset {base_offset} {problem}")
-
-
 def _damaged(batch: OpenBatch, record: int, code: int) -> CorruptBatch:
-    return _corrupt(batch.base_offset, f"is damaged: record {record} {walk.REASONS[code]}")
-
-
-def _decompress(payload: memoryview, header: BatchHeader, base_offset: int) -> Buffer:
-    if not header.record_count:
-        # What an empty batch keeps behind its header means nothing, as when it is walked.
-        return b""
-    try:
-        return compression.decompress(header.compression, payload, compression.STORED_BYTES_MAX)
-    except BatchError as error:
-        raise _corrupt(base_offset, f"does not decompress: {error}") from error
+    return corrupt(batch.base_offset, f"is damaged: record {record} {walk.REASONS[code]}")
 
 
 def _joined(batches: Sequence[OpenBatch]) -> NDArray[np.uint8]:

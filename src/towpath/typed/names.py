@@ -9,21 +9,10 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from towpath.records.column_names import RAW
+
 ERROR: Final = "value_error"
 """Why a record's value does not fit; null if it does, or if there is no value."""
-RAW: Final = (
-    "partition",
-    "offset",
-    "timestamp",
-    "key",
-    "value",
-    "headers",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "attributes",
-)
-"""The columns that every topic's table has (`records.table`)."""
 RESERVED: Final = frozenset((*RAW, ERROR))
 PREFIX: Final = "value_"
 """A field that is called as one of the record's own columns: `timestamp` is `value_timestamp`."""

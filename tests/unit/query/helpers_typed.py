@@ -58,10 +58,26 @@ class TypedLake:
         raw = [one if isinstance(one, bytes | None) else json.dumps(one).encode() for one in values]
         data = build_batch([NewRecord(value, b"key", 1_790_000_000_000) for value in raw])
         times = (1_790_000_000_000, 1_790_000_000_000)
+        self.append_batch(name, BatchInfo(data, len(raw), *times, -1, -1, -1))
+
+    def append_batch(self, name: str, batch: BatchInfo, partition: int = 0) -> None:
+        """A batch as it is; a topic that is missing gets two partitions if the second is meant."""
 
         async def work(opened: Opened) -> None:
-            topic = opened.topics.get(name) or await opened.topics.create(NewTopic(name, 1))
-            await opened.log.append(topic.stream(0), BatchInfo(data, len(raw), *times, -1, -1, -1))
+            topic = opened.topics.get(name)
+            if topic is None:
+                topic = await opened.topics.create(NewTopic(name, partition + 1))
+            await opened.log.append(topic.stream(partition), batch)
+
+        self._visit(work)
+
+    def delete_before(self, name: str, offset: int) -> None:
+        """Let the first partition begin at an offset."""
+
+        async def work(opened: Opened) -> None:
+            topic = opened.topics.get(name)
+            assert topic is not None
+            await opened.log.delete_before(topic.stream(0), offset)
 
         self._visit(work)
 

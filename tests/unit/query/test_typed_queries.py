@@ -251,6 +251,24 @@ def test_rows_of_parts_with_some_columns(lake: TypedLake, queries: TopicQueries)
     assert len(read()[0]) == 13
 
 
+def test_columns_are_the_same_wherever_records_lie(lake: TypedLake) -> None:
+    """In the tail, in files, or nowhere."""
+    lake.declare("plain", None)
+    lake.declare("nested", "json", NESTED)
+    queries = TopicQueries(lake.settings)
+    for name in ("plain", "nested"):
+        sql = f"DESCRIBE {name}"
+        empty = rows(queries, sql)
+        assert rows(queries, f"SELECT * FROM {name}") == []
+        lake.append(name, {"id": 1})
+        assert rows(queries, sql) == empty
+        lake.compact()
+        assert rows(queries, sql) == empty
+        lake.append(name, {"id": 2})
+        assert rows(queries, sql) == empty
+    queries.close()
+
+
 def test_the_table_tells_what_is_null_so_that_readers_skip_files(lake: TypedLake) -> None:
     lake.declare("orders", "json", INTEGERS)
     lake.append("orders", {"id": 1}, {"id": "x"})

@@ -10,7 +10,8 @@ from towpath.errors import CorruptBatch
 from towpath.records import table
 from towpath.records.build import NewRecord, ProducerFields, build_batch
 from towpath.records.few_to_arrow import decode_few
-from towpath.records.to_arrow import OpenBatch, decode_batches, open_batch
+from towpath.records.open_batch import OpenBatch, open_batch
+from towpath.records.to_arrow import decode_batches
 
 FIRST_MS = 1_700_000_000_000
 
