@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from pyspark_towpath.between_tasks import lighten
+from pyspark_towpath.between_tasks import lighten, settle_in
 from pyspark_towpath.filters import Narrowed, narrowed
 from pyspark_towpath.planning import SlicePartition, slices
 from pyspark_towpath.read_options import ReadOptions
@@ -61,6 +61,7 @@ class TopicReader(DataSourceReader):
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """In a worker: the rows of a slice."""
+        settle_in()
         if isinstance(partition, SlicePartition):
             yield from rows_of_slice(self._options.stores, self._wanted, partition.value)
         lighten()

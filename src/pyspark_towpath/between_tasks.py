@@ -14,9 +14,17 @@ import sys
 from pathlib import Path
 from zipimport import zipimporter
 
+from towpath.freed_memory import keep_freed_memory
+
 REUSED = "SPARK_REUSE_WORKER"
 """In the environment of workers that are used again, and nowhere else."""
 _ARCHIVES = ("pyspark.zip", "py4j-", "spark-core_")
+
+
+def settle_in() -> None:
+    """Call it at the beginning of a task that needs memory for one batch after the other."""
+    if REUSED in os.environ:
+        keep_freed_memory()
 
 
 def lighten() -> None:

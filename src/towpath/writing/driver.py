@@ -88,9 +88,8 @@ class TopicDriver:
         record = topics.TopicRecord.decode(found.value)
         settings = self._settings
         rules = settings_of(record.config, topic_defaults(settings))
-        place = BlockPlace(
-            DOMAIN, settings.cluster_prefix, settings.zone, settings.wal_orphan_ttl_ms
-        )
+        zone = settings.broker_zone(0)
+        place = BlockPlace(DOMAIN, settings.cluster_prefix, zone, settings.wal_orphan_ttl_ms)
         return Target(
             topic=name,
             topic_number=record.number,
