@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.metadata.keys import ROOT, cluster, json_value, topics, wal, writers
+from towpath.metadata.keys import ROOT, cluster, groups, json_value, offsets, topics, wal, writers
 from towpath.metadata.store import prefix_end
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -32,12 +32,28 @@ VALUES: list[Any] = [
     st.builds(wal.GcOrder, TEXT, NUMBER),
     st.builds(writers.CurrentBlock, st.uuids()),
     st.builds(writers.Progress, TEXT, st.integers(-1, 2**62), NUMBER),
+    st.builds(
+        groups.GroupRoot,
+        *(TEXT, TEXT, TEXT, TEXT, st.lists(TEXT, max_size=3).map(tuple)),
+        st.lists(st.binary(max_size=20), max_size=3).map(tuple),
+        st.dictionaries(TEXT, NUMBER | TEXT),
+    ),
+    st.builds(groups.GroupLease, NUMBER, NUMBER),
+    st.builds(groups.SeenDigest, st.dictionaries(TEXT, NUMBER)),
+    st.builds(groups.GroupConfig, st.dictionaries(TEXT, TEXT)),
+    st.builds(
+        offsets.CommittedOffset,
+        *(NUMBER, TEXT, NUMBER, st.uuids(), st.integers(-1, 2**31), st.integers(-1, 2**31)),
+        st.none() | NUMBER,
+    ),
 ]
 KINDS = [
     *(cluster.ClusterInfo, cluster.BrokerRecord),
     *(topics.TopicRecord, topics.PartitionRecord, topics.DeletedTopic),
     *(wal.StagingBlock, wal.WalObject, wal.Deref, wal.GcOrder),
     *(writers.CurrentBlock, writers.Progress),
+    *(groups.GroupRoot, groups.GroupLease, groups.SeenDigest),
+    *(groups.GroupConfig, offsets.CommittedOffset),
 ]
 
 

@@ -15,6 +15,7 @@ from towpath.metadata.store import (
     Condition,
     ConditionFailed,
     Expect,
+    KeyIs,
     Put,
     SessionExpired,
     TailIs,
@@ -63,7 +64,8 @@ def commit(
     """Do all of it as one revision, or raise ConditionFailed."""
     watched = {condition.stream_id for condition in expect if isinstance(condition, TailIs)}
     before = tx.tails_of(sorted(watched.union(append.stream_id for append in appends)))
-    failed = failed_conditions(expect, tx.version_of, before.__getitem__)
+    named = tx.versions_of([condition.key for condition in expect if isinstance(condition, KeyIs)])
+    failed = failed_conditions(expect, named.get, before.__getitem__)
     if failed:
         raise ConditionFailed(failed)
     tails, keys = assign_offsets(appends, puts, deletes, before.__getitem__)

@@ -32,6 +32,11 @@ def _upsert(row_count: int) -> str:
 
 
 @cache
+def _versions(key_count: int) -> str:
+    return f"SELECT key, version FROM kv WHERE key IN ({', '.join('?' * key_count)})"
+
+
+@cache
 def _greatest_keys(range_count: int) -> str:
     return " UNION ALL ".join([_GREATEST_KEY] * range_count)
 
@@ -70,6 +75,14 @@ class Transaction:
         """The key's version, None if it does not exist."""
         row = self.connection.execute("SELECT version FROM kv WHERE key = ?", (key,)).fetchone()
         return None if row is None else int(row[0])
+
+    def versions_of(self, keys: Sequence[str]) -> dict[str, int]:
+        """The versions of those keys that exist."""
+        found: dict[str, int] = {}
+        for start in range(0, len(keys), _ROWS_PER_STATEMENT):
+            page = keys[start : start + _ROWS_PER_STATEMENT]
+            found.update(self.connection.execute(_versions(len(page)), page).fetchall())
+        return found
 
     def tails_of(self, stream_ids: Sequence[int]) -> dict[int, Tail]:
         """The streams' tails by their greatest index keys."""
