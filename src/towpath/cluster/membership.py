@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import structlog
 
 from towpath.cluster.interface import Cluster
-from towpath.cluster.rendezvous import Rendezvous
+from towpath.cluster.view import View
+from towpath.cluster.zones import Zones
 from towpath.metadata.keys.cluster import BrokerRecord, broker, brokers_prefix
 from towpath.metadata.keys.json_value import UnknownValueVersion
 from towpath.metadata.store import (
     ABSENT,
     ChangeSet,
+    KeyIs,
     KeyValue,
     MetadataError,
     MetadataStore,
@@ -105,14 +107,15 @@ class Membership(Cluster):
         await self._store.barrier()
         await self._settle()
 
-    def brokers(self) -> Sequence[BrokerRecord]:
-        return self._brokers
+    def view(self, zone: str | None) -> View:
+        return self._zones.view(zone)
 
-    def leader(self, stream_id: int) -> int:
-        return self._rendezvous.owner(stream_id)
-
-    def controller(self) -> int:
-        return self._brokers[0].broker_id
+    def registration(self) -> KeyIs | None:
+        """What is true in the store as long as the others know this broker to be alive, for the
+        conditions of a commit; None while it is not registered."""
+        if self._is_lost():
+            return None
+        return KeyIs(self._key, self._own_version)
 
     # Registration
 
@@ -248,8 +251,7 @@ class Membership(Cluster):
 
     def _show(self, others: dict[int, BrokerRecord]) -> None:
         shown = {**others, self.broker_id: self._me}
-        self._brokers = tuple(shown[broker_id] for broker_id in sorted(shown))
-        self._rendezvous = Rendezvous(shown)
+        self._zones = Zones(tuple(shown[broker_id] for broker_id in sorted(shown)))
 
 
 def _decoded(row: KeyValue) -> BrokerRecord | None:

@@ -7,6 +7,7 @@ have to agree during an upgrade.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 
 CACHED_STREAMS_MAX = 200_000
@@ -22,6 +23,11 @@ def mix64(number: int) -> int:
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
     return z ^ (z >> 31)
+
+
+def key_hash(name: str) -> int:
+    """The place of a name (a group's, say) among the stream ids; it must never change either."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big")
 
 
 def weight(broker_id: int, stream_id: int) -> int:

@@ -12,6 +12,19 @@ DOTTED = (
     "connections_max_idle_ms",
     "default_replication_factor",
     "fetch_max_bytes",
+    "group_consumer_assignors",
+    "group_consumer_heartbeat_interval_ms",
+    "group_consumer_max_heartbeat_interval_ms",
+    "group_consumer_max_session_timeout_ms",
+    "group_consumer_max_size",
+    "group_consumer_min_heartbeat_interval_ms",
+    "group_consumer_min_session_timeout_ms",
+    "group_consumer_session_timeout_ms",
+    "group_coordinator_rebalance_protocols",
+    "group_initial_rebalance_delay_ms",
+    "group_max_session_timeout_ms",
+    "group_max_size",
+    "group_min_session_timeout_ms",
     "log_cleaner_delete_retention_ms",
     "log_cleaner_max_compaction_lag_ms",
     "log_cleaner_min_cleanable_ratio",
@@ -25,6 +38,8 @@ DOTTED = (
     "log_retention_ms",
     "message_max_bytes",
     "num_partitions",
+    "offset_metadata_max_bytes",
+    "offsets_retention_check_interval_ms",
     "producer_id_expiration_ms",
     "socket_request_max_bytes",
 )
@@ -53,6 +68,8 @@ def text(value: object) -> str:
     """A value as Kafka writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
     return "" if value is None else str(value)
 
 
@@ -61,13 +78,15 @@ def effective(settings: Settings, index: int) -> dict[str, str]:
     names = {name.replace("_", "."): text(getattr(settings, name)) for name in DOTTED}
     names |= {kafka: text(getattr(settings, name)) for name, kafka in RENAMED.items()}
     names |= FIXED
+    names["offsets.retention.minutes"] = str(settings.offsets_retention_ms // MS_PER_MINUTE)
     port = settings.broker_kafka_port(index)
     broker_id = str(settings.broker_id(index))
     names["node.id"] = names["broker.id"] = broker_id
     names["listeners"] = f"PLAINTEXT://{settings.kafka_host}:{port}"
     names["advertised.listeners"] = f"PLAINTEXT://{settings.advertised_host}:{port}"
-    if settings.rack is not None:
-        names["broker.rack"] = settings.rack
+    rack = settings.broker_rack(index)
+    if rack is not None:
+        names["broker.rack"] = rack
     retention_ms = settings.log_retention_ms
     for unit, per_unit in (("hours", MS_PER_HOUR), ("minutes", MS_PER_MINUTE)):
         whole = retention_ms // per_unit if retention_ms > 0 else retention_ms

@@ -15,17 +15,10 @@ from pydantic import ValidationError
 
 from towpath.config import yaml_file
 from towpath.config.errors import ConfigError
-from towpath.config.names import (
-    ENV_PREFIX,
-    NOT_SETTINGS,
-    is_mapping,
-    normalise,
-    property_of,
-    spelling,
-    suggestion,
-)
+from towpath.config.names import is_mapping, normalise, property_of, spelling, suggestion
 from towpath.config.secrets import HIDDEN, shown_value
 from towpath.config.settings import Settings
+from towpath.environment import CONFIG_FILE, ENV_PREFIX, NOT_SETTINGS
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -58,8 +51,8 @@ def load_settings(
     Without a `file`, `TOWPATH_CONFIG` names one.
     """
     environ = os.environ if environ is None else environ
-    if file is None and environ.get("TOWPATH_CONFIG"):
-        file = Path(environ["TOWPATH_CONFIG"])
+    if file is None and environ.get(CONFIG_FILE):
+        file = Path(environ[CONFIG_FILE])
     from_environ, warnings = _from_environ(environ)
     values: dict[str, object] = {}
     origins: dict[str, str] = {}

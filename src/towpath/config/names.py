@@ -10,24 +10,6 @@ from typing import get_origin
 
 from towpath.config.settings import Settings
 
-ENV_PREFIX = "TOWPATH_"
-
-NOT_SETTINGS = frozenset(
-    {
-        "config",
-        "bootstrap",
-        "command",
-        "python",
-        "fault_point",
-        "fault_after",
-        "fault_action",
-        "fault_rounds",
-        "simulation_seeds",
-        "test_peer",
-    }
-)
-"""`TOWPATH_*` variables with a meaning of their own."""
-
 SUGGESTION_CUTOFF = 0.6
 
 
@@ -69,12 +51,14 @@ ALIASES: dict[str, Spelling] = {
     "broker_id": Spelling("node_id", rank=1),
     "broker_rack": Spelling("rack"),
     "zone_id": Spelling("zone"),
+    "zones": Spelling("zone"),
     "broker_zone": Spelling("zone"),
     "broker_session_timeout_ms": Spelling("session_timeout_ms"),
     "log_dirs": Spelling("data_dir"),
     "log_dir": Spelling("data_dir", rank=1),
     "log_retention_minutes": Spelling("log_retention_ms", _times(60_000), rank=1),
     "log_retention_hours": Spelling("log_retention_ms", _times(3_600_000), rank=2),
+    "offsets_retention_minutes": Spelling("offsets_retention_ms", _times(60_000), rank=1),
 }
 """Kafka's and the seeds' names, normalised."""
 

@@ -23,7 +23,9 @@ from pydantic import (
     model_validator,
 )
 
+from towpath import data_dir as layout
 from towpath.config import kafka_names
+from towpath.config.groups import GroupSettingsFields
 from towpath.config.lakehouse import LakehouseSettings
 from towpath.config.properties import Properties
 from towpath.config.units import DurationMs, SizeBytes
@@ -37,18 +39,20 @@ CLOUD_RANGE_CACHE_BYTES = 128 << 20
 METADATA_SCHEMES = ("sqlite", "memory")
 OBJECT_SCHEMES = ("file", "memory", "s3", "gcs", "azblob")
 LOCAL_OBJECT_SCHEMES = ("file", "memory")
+DEFAULT_ZONE = "default"
+_ZONE = "[A-Za-z0-9._-]{1,100}"
 ALL_INTERFACES = ("0.0.0.0", "::")
 
 Port = Annotated[int, Field(ge=0, le=PORT_MAX)]
 
 
 def _absolute(value: object) -> object:
-    """The path made absolute, so that every process of a cluster means the same directory."""
+    """The path made absolute; what is none is left to the check of its type."""
     if not isinstance(value, str | os.PathLike):
         return value
     if not os.fspath(value):
         raise ValueError("must not be empty")
-    return Path(value).expanduser().absolute()
+    return layout.absolute(value)
 
 
 def _default_advertised_host(given: dict[str, Any]) -> str:
@@ -95,14 +99,14 @@ class BrokerSettings(BaseModel):
     # Where things are
 
     data_dir: Annotated[Path, BeforeValidator(_absolute)] = Field(
-        default=Path("towpath-data"), description="Directory of everything the broker keeps"
+        default=Path(layout.DEFAULT), description="Directory of everything the broker keeps"
     )
     metadata_url: str = Field(
-        default_factory=lambda given: f"sqlite:///{given['data_dir']}/metadata.sqlite",
+        default_factory=lambda given: layout.metadata_url(given["data_dir"]),
         description="Metadata store: sqlite:///PATH or memory://; default: a file in data_dir",
     )
     objects_url: str = Field(
-        default_factory=lambda given: f"file://{given['data_dir']}/objects",
+        default_factory=lambda given: layout.objects_url(given["data_dir"]),
         description="Object store: file:///PATH, memory://, s3://BUCKET/PREFIX, gcs:// or "
         "azblob://; default: files in data_dir",
     )
@@ -166,9 +170,14 @@ class BrokerSettings(BaseModel):
     node_id: int = Field(
         default=1, ge=0, le=INT32_MAX - 64, description="Broker id; broker i of N has node_id + i"
     )
-    rack: str | None = Field(default=None, description="Rack told to clients")
+    rack: str | None = Field(
+        default=None, description="Rack told to clients; default: the zone, if one is given"
+    )
     zone: str = Field(
-        default="default", min_length=1, description="Zone of the broker (told to nobody yet)"
+        default=DEFAULT_ZONE,
+        pattern=rf"^{_ZONE}(,{_ZONE})*$",
+        description="Zone of the broker: clients whose client.id is zone_id=ZONE,... are shown no "
+        "others; of a list a,b,c broker i of N gets zone i, then from the start",
     )
     session_timeout_ms: DurationMs = Field(
         default=9_000,
@@ -364,7 +373,7 @@ class BrokerSettings(BaseModel):
         return self
 
 
-class Settings(LakehouseSettings, BrokerSettings):
+class Settings(LakehouseSettings, GroupSettingsFields, BrokerSettings):
     """Every setting of every process of a cluster, and where its value came from."""
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
@@ -389,17 +398,24 @@ class Settings(LakehouseSettings, BrokerSettings):
         """The HTTP port of broker `index` of N; 0 stays 0."""
         return self.http_port + index if self.http_port else 0
 
+    def broker_zone(self, index: int) -> str:
+        """The zone of broker `index` of N: the zones are dealt out in turn."""
+        zones = self.zone.split(",")
+        return zones[index % len(zones)]
+
+    def broker_rack(self, index: int) -> str | None:
+        """The rack of broker `index` of N: its zone, if no rack but a zone is given."""
+        if self.rack is None and self.zone != DEFAULT_ZONE:
+            return self.broker_zone(index)
+        return self.rack
+
     def metadata_path(self) -> Path | None:
         """The file of an SQLite metadata store; None for `memory://`."""
-        if not self.metadata_url.startswith("sqlite:///"):
-            return None
-        return Path(self.metadata_url.removeprefix("sqlite:///")).expanduser().absolute()
+        return layout.sqlite_path(self.metadata_url)
 
     def objects_path(self) -> Path | None:
         """The directory of an object store on files; None for the others."""
-        if not self.objects_url.startswith("file://"):
-            return None
-        return Path(self.objects_url.removeprefix("file://")).expanduser().absolute()
+        return layout.files_path(self.objects_url)
 
     def kafka_names(self, index: int = 0) -> dict[str, str]:
         """The effective settings of broker `index` under Kafka's dotted names."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from towpath.broker import log_settings
 from towpath.config import Settings
 from towpath.config.names import ALIASES
 from towpath.kafka.services import KafkaSettings
@@ -89,3 +90,19 @@ def test_kafka_names_of_unlimited_retention() -> None:
     names = Settings(log_retention_ms=-1).kafka_names()
     assert names["log.retention.hours"] == names["log.retention.ms"] == "-1"
     assert "broker.rack" not in names
+
+
+def test_zones_are_dealt_out_in_turn() -> None:
+    settings = Settings(brokers=5, zone="a,b,c")
+    assert [settings.broker_zone(index) for index in range(5)] == ["a", "b", "c", "a", "b"]
+    assert [settings.broker_rack(index) for index in range(3)] == ["a", "b", "c"]
+    assert settings.kafka_names(1)["broker.rack"] == "b"
+    assert log_settings(settings, 4).zone == "b"
+    assert Settings(zone="a", rack="r").broker_rack(0) == "r"
+    assert (Settings().broker_zone(3), Settings().broker_rack(3)) == ("default", None)
+
+
+@pytest.mark.parametrize("zone", ["", "a,", ",a", "a,,b", "a b", "a/b", "zone_id=a", "x" * 101])
+def test_zones_that_no_client_could_name_are_refused(zone: str) -> None:
+    with pytest.raises(ValidationError):
+        Settings(zone=zone)
