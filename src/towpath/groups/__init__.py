@@ -1,0 +1,1 @@
+"""Consumer groups: their state in the metadata store, served by any broker."""

@@ -1,0 +1,1 @@
+"""Groups whose members assign partitions themselves: the classic rebalance protocol."""

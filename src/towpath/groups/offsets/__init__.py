@@ -1,0 +1,1 @@
+"""Committed offsets of groups: writing many at a time, reading, removing."""
