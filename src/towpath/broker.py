@@ -14,6 +14,7 @@ from towpath.cluster.membership import Membership
 from towpath.config.settings import Settings
 from towpath.core import BrokerCore, CoreSettings
 from towpath.gc.settings import GcSettings
+from towpath.groups.settings import GroupSettings
 from towpath.kafka.services import KafkaSettings
 from towpath.log.object.settings import ObjectLogSettings
 from towpath.metadata.keys.cluster import BrokerRecord
@@ -98,6 +99,7 @@ class Broker:
             health=health,
             # The first HTTP port answers for all brokers.
             peers=(lambda: other_brokers(core.cluster)) if self._index == 0 else None,
+            refresh=lambda: core.lag.refresh(),
         )
         http.bind()
         stack.push_async_callback(http.stop)
@@ -141,8 +143,8 @@ class Broker:
             port=port,
             started_at_ms=runtime.clock.now_ms(),
             build=__version__,
-            zone_id=self._settings.zone,
-            rack=self._settings.rack,
+            zone_id=self._settings.broker_zone(self._index),
+            rack=self._settings.broker_rack(self._index),
             http_url=http_url,
         )
 
@@ -192,6 +194,7 @@ def core_settings(settings: Settings, index: int) -> CoreSettings:
         session_ttl_ms=settings.session_timeout_ms,
         drain_ms=settings.shutdown_timeout_ms // 2,
         broker_configs={**settings.kafka_names(index), **topics.broker_configs()},
+        groups=group_settings(settings),
     )
 
 
@@ -200,7 +203,7 @@ def log_settings(settings: Settings, index: int) -> ObjectLogSettings:
     return ObjectLogSettings(
         broker_id=settings.broker_id(index),
         cluster_prefix=settings.cluster_prefix,
-        zone=settings.zone,
+        zone=settings.broker_zone(index),
         max_buffer_bytes=settings.max_buffer_bytes,
         flush_max_bytes=settings.flush_max_bytes,
         linger_ms=settings.linger_ms,
@@ -221,6 +224,28 @@ def gc_settings(settings: Settings) -> GcSettings:
         wal_orphan_ttl_ms=settings.wal_orphan_ttl_ms,
         gc_interval_ms=settings.gc_interval_ms,
         retention_interval_ms=settings.log_retention_check_interval_ms,
+    )
+
+
+def group_settings(settings: Settings) -> GroupSettings:
+    """What the broker's settings mean for consumer groups."""
+    return GroupSettings(
+        min_session_timeout_ms=settings.group_min_session_timeout_ms,
+        max_session_timeout_ms=settings.group_max_session_timeout_ms,
+        initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+        max_size=settings.group_max_size,
+        offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+        offsets_retention_ms=settings.offsets_retention_ms,
+        offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+        rebalance_protocols=settings.group_coordinator_rebalance_protocols,
+        consumer_session_timeout_ms=settings.group_consumer_session_timeout_ms,
+        consumer_min_session_timeout_ms=settings.group_consumer_min_session_timeout_ms,
+        consumer_max_session_timeout_ms=settings.group_consumer_max_session_timeout_ms,
+        consumer_heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+        consumer_min_heartbeat_interval_ms=settings.group_consumer_min_heartbeat_interval_ms,
+        consumer_max_heartbeat_interval_ms=settings.group_consumer_max_heartbeat_interval_ms,
+        consumer_max_size=settings.group_consumer_max_size,
+        consumer_assignors=settings.group_consumer_assignors,
     )
 
 

@@ -7,12 +7,18 @@ and in the simulation, where several cores share simulated stores, time and netw
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import towpath.kafka.apis.all  # noqa: F401  (registers every API)
 from towpath.cluster.membership import Membership
-from towpath.gc.runner import GcRunner, standard_jobs
+from towpath.gc.runner import GcRunner, Job, standard_jobs
 from towpath.gc.settings import GcSettings
+from towpath.groups.coordinator import GroupCoordinator
+from towpath.groups.kinds import KINDS
+from towpath.groups.lag import GroupLag
+from towpath.groups.offsets.offsets import Offsets
+from towpath.groups.offsets.sweeper import OffsetSweeper
+from towpath.groups.settings import GroupSettings
 from towpath.kafka.apis.registry import APIS
 from towpath.kafka.server import KafkaServer
 from towpath.kafka.services import KafkaSettings, Services
@@ -24,6 +30,7 @@ from towpath.metadata.keys.cluster import BrokerRecord
 from towpath.metadata.keys.topics import split_stream_id
 from towpath.metadata.store import MetadataStore
 from towpath.objects.store import ObjectStore
+from towpath.observe.group_lag import GroupLagMetrics
 from towpath.observe.metrics import Metrics
 from towpath.runtime import Runtime
 from towpath.topics.catalog import TopicCatalog
@@ -41,6 +48,7 @@ class CoreSettings:
     session_ttl_ms: int
     drain_ms: int
     broker_configs: dict[str, str]
+    groups: GroupSettings = field(default_factory=GroupSettings)
 
 
 class BrokerCore:
@@ -64,6 +72,7 @@ class BrokerCore:
         self._stack = AsyncExitStack()
         # Set by `start`.
         self.cluster: Membership
+        self.lag: GroupLag
         self.server: KafkaServer
 
     async def start(self, cluster_id: str, me: BrokerRecord) -> None:
@@ -107,6 +116,26 @@ class BrokerCore:
         )
         await log.start()
         stack.push_async_callback(log.close)
+        groups = GroupCoordinator(
+            store,
+            self._runtime,
+            topics,
+            self.cluster,
+            settings.groups,
+            KINDS,
+            session_ttl_ms=settings.session_ttl_ms,
+            metrics=self._metrics,
+        )
+        await groups.start()
+        stack.push_async_callback(groups.close)
+        offsets = Offsets(store, groups, topics, self.cluster.registration)
+        stack.push_async_callback(offsets.close)
+        clock = self._runtime.clock
+        self.lag = GroupLag(store, groups, topics, log, self.cluster, clock)
+        stack.push_async_callback(self.lag.close)
+        told = GroupLagMetrics(lambda: self.lag.last, clock.now_ms)
+        self._metrics.registry.register(told)
+        stack.callback(self._metrics.registry.unregister, told)
         jobs = standard_jobs(
             store,
             self._objects,
@@ -116,6 +145,9 @@ class BrokerCore:
             settings.gc,
             self._metrics,
         )
+        sweeper = OffsetSweeper(store, groups, topics, clock, settings.groups)
+        sweep_ms = settings.groups.offsets_retention_check_interval_ms
+        jobs.append(Job("group-offsets", sweeper, sweep_ms))
         collectors = GcRunner(jobs, store, self._runtime, self._metrics)
         collectors.start()
         stack.push_async_callback(collectors.close)
@@ -128,6 +160,8 @@ class BrokerCore:
             metrics=self._metrics,
             runtime=self._runtime,
             broker_configs=settings.broker_configs,
+            groups=groups,
+            offsets=offsets,
         )
         self.server = KafkaServer(services, APIS)
         stack.push_async_callback(self.server.stop, settings.drain_ms)

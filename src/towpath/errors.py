@@ -105,6 +105,13 @@ class LogClosed(LogError):
     """This broker is shutting down."""
 
 
+# Groups
+
+
+class GroupUnavailable(TowpathError):
+    """The metadata store failed, or too many changed the group at once; may be retried."""
+
+
 # Topics
 
 

@@ -30,6 +30,8 @@ CODES: dict[type[BaseException], ErrorCode] = {
     errors.LogDamaged: ErrorCode.KAFKA_STORAGE_ERROR,
     # Retriable, and the client looks for another broker, which is right when this one stops.
     errors.LogClosed: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    # The client looks for the coordinator again and repeats its request.
+    errors.GroupUnavailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.TopicNotFound: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     errors.TopicIdNotFound: ErrorCode.UNKNOWN_TOPIC_ID,
     errors.TopicExists: ErrorCode.TOPIC_ALREADY_EXISTS,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from towpath.cluster.interface import Cluster
+from towpath.groups.interface import Groups
+from towpath.groups.offsets.offsets import Offsets
 from towpath.kafka.deadlines import Deadlines
 from towpath.kafka.meter import Meter
 from towpath.kafka.refused_batches import RefusedBatches
@@ -49,6 +51,8 @@ class Services:
     runtime: Runtime
     broker_configs: dict[str, str]
     """The broker's effective settings under Kafka's dotted names, for DescribeConfigs."""
+    groups: Groups
+    offsets: Offsets
     refused: RefusedBatches = field(init=False)
     produce_meter: Meter = field(init=False)
     deadlines: Deadlines = field(default_factory=Deadlines)

@@ -146,6 +146,12 @@ class Log(ABC):
         """The record with the greatest timestamp (the first of equals), or None if empty."""
 
     @abstractmethod
+    async def timestamp_at(self, stream_id: int, offset: int, *, within_ms: int) -> int | None:
+        """The timestamp of the first readable record at or after the offset, or one that is at most
+        `within_ms` earlier; None if there is no such record, or it has none. The more it may be
+        off, the less has to be read."""
+
+    @abstractmethod
     async def delete_before(self, stream_id: int, offset: int) -> int:
         """Move the log start to `offset` (never back) and return the log start now.
         `offset` -1 means the log end. Raises OffsetOutOfRange above the end."""

@@ -82,6 +82,10 @@ class TopicCatalog(Topics):
     async def refresh(self) -> None:
         await self._cache.refresh()
 
+    @property
+    def changes(self) -> int:
+        return self._cache.index.changes
+
     def get(self, name: str) -> Topic | None:
         return self._cache.index.get(name)
 

@@ -17,6 +17,8 @@ class TopicIndex:
         self._by_number: dict[int, Topic] = {}
         self._by_collision_key: dict[str, set[str]] = {}
         self._sorted: tuple[Topic, ...] | None = ()
+        self.changes = 0
+        """How often something was taken in or forgotten."""
 
     def get(self, name: str) -> Topic | None:
         """The topic of this name."""
@@ -53,6 +55,7 @@ class TopicIndex:
         self._by_number[topic.number] = topic
         self._by_collision_key.setdefault(collision_key(topic.name), set()).add(topic.name)
         self._sorted = None
+        self.changes += 1
 
     def drop(self, name: str) -> None:
         """Forget a topic that is gone."""
@@ -66,6 +69,7 @@ class TopicIndex:
         if not self._by_collision_key[key]:
             del self._by_collision_key[key]
         self._sorted = None
+        self.changes += 1
 
     def keep_only(self, names: set[str]) -> None:
         """Forget every topic whose name is not among these."""

@@ -71,6 +71,12 @@ class Topics(ABC):
     async def refresh(self) -> None:
         """After this, lookups see every change committed before the call."""
 
+    @property
+    @abstractmethod
+    def changes(self) -> int:
+        """A number that grows whenever a cached topic comes, changes or goes: as long as it is the
+        same, every lookup answers the same."""
+
     @abstractmethod
     def get(self, name: str) -> Topic | None:
         """The cached topic of this name."""

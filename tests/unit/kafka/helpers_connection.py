@@ -36,7 +36,16 @@ def services(**settings: Any) -> Services:
     """Services of which the connection uses only settings and metrics."""
     unused = cast(Any, None)
     return Services(
-        unused, unused, unused, unused, KafkaSettings(**settings), Metrics(), inline_runtime(1), {}
+        log=unused,
+        topics=unused,
+        cluster=unused,
+        producer_ids=unused,
+        settings=KafkaSettings(**settings),
+        metrics=Metrics(),
+        runtime=inline_runtime(1),
+        broker_configs={},
+        groups=unused,
+        offsets=unused,
     )
 
 

@@ -95,3 +95,34 @@ async def test_only_row_groups_that_may_hold_the_time_are_read() -> None:
     assert await log.offset_of_max_timestamp(STREAM) == TimestampedOffset(399, 1_991)
     assert world.objects.reads == reads + 4
     assert len(await read(log, 0)) == 400
+
+
+@pytest.mark.parametrize("compacted", [0, 1, 2, 4])
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_timestamps_by_offset(shape: Shape, compacted: int) -> None:
+    times_ms = [[1_000, 1_000], [3_000, 3_400], [NONE_MS, 5_000], [4_000]]
+    world, log = await filled(times_ms)
+    if compacted:
+        await compact(world, compacted, shape)
+    exact = [await log.timestamp_at(STREAM, at, within_ms=0) for at in range(8)]
+    assert exact == [1_000, 1_000, 3_000, 3_400, None, 5_000, 4_000, None]
+    await log.delete_before(STREAM, 3)
+    assert await log.timestamp_at(STREAM, 0, within_ms=0) == 3_400
+
+
+async def test_a_timestamp_that_may_be_off_needs_no_object() -> None:
+    world, log = await filled([[1_000, 1_000], [3_000, 3_400], [NONE_MS, 5_000]])
+    reads = world.objects.reads
+    near = [await log.timestamp_at(STREAM, at, within_ms=400) for at in range(4)]
+    assert near == [1_000, 1_000, 3_000, 3_000]
+    assert world.objects.reads == reads
+    assert await log.timestamp_at(STREAM, 3, within_ms=399) == 3_400
+    assert await log.timestamp_at(STREAM, 4, within_ms=10_000) is None
+    assert world.objects.reads > reads
+
+
+async def test_the_timestamp_of_a_record_after_removed_ones() -> None:
+    world, log = await filled([[100, 200], [300, 400], [450, 300]])
+    await compact(world, 3, Shape(row_group_rows=2, removed=frozenset({2, 3, 5})))
+    found = [await log.timestamp_at(STREAM, at, within_ms=0) for at in range(7)]
+    assert found == [100, 200, 450, 450, 450, None, None]

@@ -1,7 +1,7 @@
-"""AlterConfigs (key 33), v0-2: replaces all overrides of a topic by the given ones.
+"""AlterConfigs (key 33), v0-2: replaces all overrides of a topic or group by the given ones.
 
 - A resource or a setting given twice, and a null value, is INVALID_REQUEST.
-- Only topics can be altered; brokers are configured by their file and a restart.
+- Only topics and groups can be altered; brokers are configured by their file and a restart.
 
 Deprecated in Kafka in favour of IncrementalAlterConfigs, and still served by it.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from towpath.kafka.apis.admin_support import EXPECTED_FAILURES, failure_of
 from towpath.kafka.apis.config_resources import (
+    ResourceType,
     check_alterable,
     check_configs,
     check_once,
@@ -45,11 +46,11 @@ async def _alter(
         check_once(resource, repeated_resources(request.resources))
         check_configs(resource.configs, may_be_null=())
         check_alterable(resource, services.cluster.broker_id, loggers_known=False)
-        await services.topics.alter(
-            resource.resource_name,
-            {config.name: config.value for config in resource.configs},
-            replace=True,
-            validate_only=request.validate_only,
+        values = {config.name: config.value for config in resource.configs}
+        is_group = resource.resource_type == ResourceType.GROUP
+        change = services.groups.configs.change if is_group else services.topics.alter
+        await change(
+            resource.resource_name, values, replace=True, validate_only=request.validate_only
         )
     except EXPECTED_FAILURES as error:
         response.error_code, response.error_message = failure_of(error)

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Protocol
 
 from towpath.kafka.apis.admin_support import Refused, duplicates
+from towpath.kafka.apis.group_support import check_group_id
 from towpath.kafka.errors import ErrorCode
 from towpath.topics.names import validate
 
@@ -66,7 +67,7 @@ def check_configs(configs: Sequence[NamedConfig], may_be_null: Sequence[NamedCon
 
 
 def check_alterable(resource: Resource, own_broker_id: int, *, loggers_known: bool) -> None:
-    """Refuse everything but a well-formed topic: only topics change at run time."""
+    """Refuse everything but a well-formed topic or group: only those change at run time."""
     kind, name = resource.resource_type, resource.resource_name
     if kind == ResourceType.TOPIC:
         if not name:
@@ -84,7 +85,10 @@ def check_alterable(resource: Resource, own_broker_id: int, *, loggers_known: bo
     elif kind == ResourceType.CLIENT_METRICS:
         raise invalid_request("Client metrics subscriptions are not supported.")
     elif kind == ResourceType.GROUP:
-        raise invalid_request("Groups have no settings that can be changed.")
+        if not name:
+            raise invalid_request("Default group resources are not allowed.")
+        if check_group_id(name) is not ErrorCode.NONE:
+            raise Refused(ErrorCode.INVALID_GROUP_ID, "The group id is too long.")
     else:
         raise invalid_request(f"Unknown resource type {kind}")
 

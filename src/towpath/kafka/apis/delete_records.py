@@ -65,7 +65,7 @@ async def handle_delete_records(
 async def _check(
     request: DeleteRecordsRequest, context: RequestContext, deletions: list[_Deletion]
 ) -> list[DeleteRecordsTopicResult]:
-    finder = PartitionFinder(context.services)
+    finder = PartitionFinder(context)
     topics = []
     for named in request.topics:
         topic = await finder.find(named.name, (p.partition_index for p in named.partitions))

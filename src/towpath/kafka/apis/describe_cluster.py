@@ -4,6 +4,7 @@
   anything else UNSUPPORTED_ENDPOINT_TYPE.
 - Every listed broker is alive, so `is_fenced` (v2) is always false and asking for fenced ones adds
   nothing.
+- A client with a zone is shown the brokers there as long as one lives (`cluster/zones.py`).
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ _BROKERS, _CONTROLLERS = 1, 2
 async def handle(
     request: DescribeClusterRequest, context: RequestContext
 ) -> DescribeClusterResponse:
-    """Answer the live brokers."""
+    """Answer the live brokers that the client is shown."""
     if request.endpoint_type != _BROKERS:
         return _refusal(request.endpoint_type)
     await freshen(context.services)
-    cluster = context.services.cluster
+    view = context.view()
     response = DescribeClusterResponse(
-        cluster_id=cluster.cluster_id,
-        controller_id=cluster.controller(),
+        cluster_id=context.services.cluster.cluster_id,
+        controller_id=view.controller(),
         brokers=[
             DescribeClusterBroker(
                 broker_id=broker.broker_id, host=broker.host, port=broker.port, rack=broker.rack
             )
-            for broker in cluster.brokers()
+            for broker in view.brokers
         ],
     )
     if request.include_cluster_authorized_operations:

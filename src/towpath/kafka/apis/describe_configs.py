@@ -3,7 +3,8 @@
 - Topics: every setting with its value, source, synonyms, type (v3+) and documentation (v3+).
 - Brokers: this broker's own settings, all read-only; the empty name means the cluster-wide dynamic
   defaults, of which there are none. Another broker's id is INVALID_REQUEST: clients ask it itself.
-- Broker loggers, groups and client metrics have no settings here: the answer is an empty list.
+- Groups: the settings of the consumer protocol, also of groups that do not exist.
+- Broker loggers and client metrics have no settings here: the answer is an empty list.
 - `configuration_keys` filters; null and empty mean all.
 
 Left out: types of broker settings that are not topic settings too; values that look like secrets
@@ -22,6 +23,7 @@ from towpath.kafka.apis.admin_support import (
     missing_topic,
 )
 from towpath.kafka.apis.config_resources import ResourceType, invalid_request, parse_id
+from towpath.kafka.apis.group_configs import group_rows
 from towpath.kafka.apis.registry import RequestContext, api
 from towpath.kafka.codec.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -52,12 +54,13 @@ async def handle(
     fresh = await freshen(context.services)
     return DescribeConfigsResponse(
         results=[
-            _result(resource, request, context.services, fresh) for resource in request.resources
+            await _result(resource, request, context.services, fresh)
+            for resource in request.resources
         ]
     )
 
 
-def _result(
+async def _result(
     resource: DescribeConfigsResource,
     request: DescribeConfigsRequest,
     services: Services,
@@ -67,7 +70,7 @@ def _result(
         resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
-        rows = _rows(resource, services, fresh)
+        rows = await _rows(resource, services, fresh)
     except EXPECTED_FAILURES as error:
         result.error_code, result.error_message = failure_of(error)
         return result
@@ -81,7 +84,7 @@ def _result(
     return result
 
 
-def _rows(
+async def _rows(
     resource: DescribeConfigsResource, services: Services, fresh: bool
 ) -> list[DescribeConfigsResourceResult]:
     name = resource.resource_name
@@ -98,8 +101,7 @@ def _rows(
             if not name:
                 raise invalid_request("Client metrics subscription name must not be empty")
         case ResourceType.GROUP:
-            if not name:
-                raise invalid_request("Group name must not be empty")
+            return await group_rows(name, services)
         case unknown:
             raise invalid_request(f"Unexpected resource type {unknown} for resource {name}")
     return []

@@ -66,7 +66,7 @@ async def _asked(
     named_topics: Sequence[DescribableLogDirTopic], context: RequestContext
 ) -> dict[Topic, Sequence[int]]:
     """The existing ones of the asked partitions, each once."""
-    finder = PartitionFinder(context.services)
+    finder = PartitionFinder(context)
     wanted: dict[Topic, set[int]] = {}
     for named in named_topics:
         topic = await finder.find(named.topic, named.partitions)

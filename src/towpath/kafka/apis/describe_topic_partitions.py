@@ -4,10 +4,12 @@
   request and `max.request.partition.size.limit` allow, and the cursor says where the next begins.
 - A cursor with a negative partition, or whose topic is not in a given list, is INVALID_REQUEST.
 - Unknown topics are reported if they were named. Eligible leader replicas are always empty.
+- Leaders and replicas are those of Metadata, for clients with a zone too.
 """
 
 from __future__ import annotations
 
+from towpath.cluster.view import View
 from towpath.kafka.apis.admin_support import TOPIC_OPERATIONS, freshen, missing_topic
 from towpath.kafka.apis.registry import RequestContext, api
 from towpath.kafka.codec.messages.describe_topic_partitions import (
@@ -46,9 +48,7 @@ async def handle(
         )
     fresh = await freshen(context.services)
     limit = context.services.settings.max_request_partition_size_limit
-    return _page(
-        request, context.services, fresh, max(1, min(limit, request.response_partition_limit))
-    )
+    return _page(request, context, fresh, max(1, min(limit, request.response_partition_limit)))
 
 
 def _is_malformed(request: DescribeTopicPartitionsRequest) -> bool:
@@ -60,8 +60,9 @@ def _is_malformed(request: DescribeTopicPartitionsRequest) -> bool:
 
 
 def _page(
-    request: DescribeTopicPartitionsRequest, services: Services, fresh: bool, limit: int
+    request: DescribeTopicPartitionsRequest, context: RequestContext, fresh: bool, limit: int
 ) -> DescribeTopicPartitionsResponse:
+    services, view = context.services, context.view()
     response = DescribeTopicPartitionsResponse()
     cursor = request.cursor
     remaining = limit
@@ -75,7 +76,7 @@ def _page(
             continue
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         end = min(topic.partitions, start + remaining)
-        response.topics.append(_found(topic, range(start, end), services))
+        response.topics.append(_found(topic, range(start, end), view))
         if end < topic.partitions:
             response.next_cursor = DescribeTopicPartitionsResponseCursor(
                 topic_name=name, partition_index=end
@@ -104,28 +105,24 @@ def _unknown(name: str, fresh: bool) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _found(
-    topic: Topic, partitions: range, services: Services
-) -> DescribeTopicPartitionsResponseTopic:
+def _found(topic: Topic, partitions: range, view: View) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
-        partitions=[_partition(topic, number, services) for number in partitions],
+        partitions=[_partition(topic, number, view) for number in partitions],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
-def _partition(
-    topic: Topic, number: int, services: Services
-) -> DescribeTopicPartitionsResponsePartition:
-    leader = services.cluster.leader(topic.stream(number))
+def _partition(topic: Topic, number: int, view: View) -> DescribeTopicPartitionsResponsePartition:
+    replicas = view.replicas(topic.stream(number))
     return DescribeTopicPartitionsResponsePartition(
         partition_index=number,
-        leader_id=leader,
+        leader_id=replicas[0],
         leader_epoch=_LEADER_EPOCH,
-        replica_nodes=[leader],
-        isr_nodes=[leader],
+        replica_nodes=replicas,
+        isr_nodes=replicas,
         eligible_leader_replicas=[],
         last_known_elr=[],
     )

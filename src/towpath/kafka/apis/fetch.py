@@ -5,6 +5,9 @@ not kept: every answer carries session id 0, full fetches (epoch 0 or -1) are se
 ones get FETCH_SESSION_ID_NOT_FOUND and the client falls back. Followers (a replica id) are
 refused. An error in any partition is answered at once, with the data of the others.
 
+A consumer that names a rack (`client.rack`, v11+) in which this broker is not, but another one that
+it is shown, is sent there (`preferred_read_replica`), as Kafka does with its rack-aware selector.
+
 A fetch that finds less than `min_bytes` waits, holding no records, until enough has come or
 `max_wait_ms` is over.
 """
@@ -60,7 +63,7 @@ async def handle_fetch(request: FetchRequest, context: RequestContext) -> FetchR
 
 
 async def _resolve(request: FetchRequest, context: RequestContext) -> list[list[FetchPart]]:
-    finder = PartitionFinder(context.services)
+    finder = PartitionFinder(context)
     by_id = context.api_version >= TOPIC_ID_SINCE_VERSION
     # The field moved into a tagged struct in v15; the one a version lacks has its default, -1.
     is_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
@@ -70,12 +73,27 @@ async def _resolve(request: FetchRequest, context: RequestContext) -> list[list[
         topic = await finder.find(named.topic_id if by_id else named.topic, indexes)
         parts = []
         for asked in named.partitions:
-            error = finder.refusal(topic, asked.partition)
+            error = finder.refusal(topic, asked.partition, request.rack_id)
             if not error:
                 error = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_follower else _refusal(asked)
             parts.append(_part(asked, topic, error))
         topics.append(parts)
+    if request.rack_id:
+        _send_nearer(request.rack_id, [part for parts in topics for part in parts], context)
     return topics
+
+
+def _send_nearer(rack: str, parts: Sequence[FetchPart], context: RequestContext) -> None:
+    """Send a client of another rack to the brokers of its own, if it is shown any."""
+    here = context.services.cluster.broker_id
+    me = context.services.cluster.view(None).get(here)
+    if me is not None and me.rack == rack:
+        return
+    view = context.view()
+    for part in parts:
+        nearest = view.nearest(part.stream_id, rack) if part.readable else None
+        if nearest != here:
+            part.nearer = nearest
 
 
 def _refusal(asked: FetchPartition) -> ErrorCode:

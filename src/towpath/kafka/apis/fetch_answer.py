@@ -40,8 +40,7 @@ def answer(
             FetchableTopicResponse(topic=named.topic, topic_id=named.topic_id, partitions=answers)
         )
     if leaders:
-        cluster = context.services.cluster
-        response.node_endpoints = node_endpoints(cluster, leaders, NodeEndpoint)
+        response.node_endpoints = node_endpoints(context.view(), leaders, NodeEndpoint)
     return response
 
 
@@ -59,6 +58,8 @@ def _partition(
         aborted_transactions=[] if request.isolation_level == READ_COMMITTED else None,
         records=part.buffers or b"",
     )
+    if part.nearer is not None:
+        data.preferred_read_replica = part.nearer
     if part.diverging:
         data.diverging_epoch = EpochEndOffset(epoch=LEADER_EPOCH, end_offset=part.bounds.end)
     return data
@@ -76,7 +77,7 @@ def _refusal(part: FetchPart, context: RequestContext, leaders: set[int]) -> Par
         records=b"",
     )
     if part.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and not part.readable:
-        leader = context.services.cluster.leader(part.stream_id)
+        leader = context.view().leader(part.stream_id)
         leaders.add(leader)
         data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=LEADER_EPOCH)
     return data

@@ -1,8 +1,9 @@
 """One round of a fetch: what the log holds for the asked partitions now, within the limits.
 
 A fetch of one partition reads it. A fetch of several asks for the bounds of all in one call and
-reads only those that hold data, several at once; an idle partition costs no read. Either way the
-finding that a partition is at its end comes from the store itself (the log's promise).
+reads only those that hold data, several at once; an idle partition costs no read, nor does one that
+the client is sent to another broker for. Either way the finding that a partition is at its end
+comes from the store itself (the log's promise).
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class FetchPart:
     last_fetched_epoch: int
     readable: bool
     error: ErrorCode
+    nearer: int | None = None
+    """The broker that the client is sent to instead of getting records here."""
     bounds: Bounds | None = None
     buffers: Sequence[Buffer] = ()
     size_bytes: int = 0
@@ -43,7 +46,7 @@ class FetchPart:
     @property
     def is_settled(self) -> bool:
         """Whether this part must be answered at once rather than waited for."""
-        return bool(self.error) or self.diverging
+        return bool(self.error) or self.diverging or self.nearer is not None
 
     def out_of_range(self, bounds: Bounds) -> None:
         """Take over that the offset lies outside `bounds`."""
@@ -68,7 +71,7 @@ async def read_round(log: Log, parts: Sequence[FetchPart], max_bytes: int) -> in
     asked = [part for part in parts if part.readable]
     for part in asked:
         part.forget()
-    if len(asked) == 1:
+    if len(asked) == 1 and asked[0].nearer is None:
         await _read(log, asked[0], min(asked[0].max_bytes, max_bytes), min_one=True)
     elif asked:
         await _look(log, asked)

@@ -1,8 +1,11 @@
 """FindCoordinator (key 10), versions 0-6.
 
-Any broker can coordinate any group, so the answer is a hint: the live broker that the group's name
-hashes to. Transactions are not supported: their coordinators are refused with the error that ends a
-client's attempt at once (see `init_producer_id`). Share groups are not served.
+Any broker can coordinate any group, so the answer is a hint: the broker that holds the group's
+lease if the client is shown it, else the one among those shown that the group's name hashes to. A
+client with a zone is shown the brokers there as long as one lives.
+
+Transactions are not supported: their coordinators are refused with the error that ends a client's
+attempt at once (see `init_producer_id`). Share groups are not served.
 
 Clients ask for this API even when they use no groups: librdkafka sends lz4 only to brokers that
 advertise it from version 0.
@@ -10,10 +13,10 @@ advertise it from version 0.
 
 from __future__ import annotations
 
-import hashlib
-
 import structlog
 
+from towpath.cluster.rendezvous import key_hash
+from towpath.errors import GroupUnavailable
 from towpath.kafka.apis.error_counts import count_errors
 from towpath.kafka.apis.registry import RequestContext, api
 from towpath.kafka.codec.messages.find_coordinator import (
@@ -22,12 +25,15 @@ from towpath.kafka.codec.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from towpath.kafka.errors import ErrorCode
+from towpath.metadata.keys.groups import fits
 from towpath.metadata.store import MetadataError
 
 log = structlog.get_logger(__name__)
 
 GROUP = 0
 TRANSACTION = 1
+NO_ERROR_TEXT = "NONE"
+"""What Kafka says when nothing is wrong, in the versions for a single key."""
 BATCHED_SINCE_VERSION = 4
 NO_NODE = -1
 
@@ -48,19 +54,19 @@ async def handle_find_coordinator(
         # The brokers in memory are a good enough hint while the store is away.
         log.warning("cannot refresh the brokers for FindCoordinator")
     if context.api_version >= BATCHED_SINCE_VERSION:
-        found = [_find(key, request.key_type, context) for key in request.coordinator_keys]
+        found = [await _find(key, request.key_type, context) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)
-    one = _find(request.key, request.key_type, context)
+    one = await _find(request.key, request.key_type, context)
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=one.error_message,
+        error_message=one.error_message or NO_ERROR_TEXT,
         node_id=one.node_id,
         host=one.host,
         port=one.port,
     )
 
 
-def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
+async def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
     if key_type != GROUP:
         transaction = key_type == TRANSACTION
         refusal = (
@@ -70,14 +76,26 @@ def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
         )
         what = "Transactions" if transaction else f"Coordinators of type {key_type}"
         return _refused(key, refusal, f"{what} are not supported.", context)
-    if not key:
-        return _refused(key, ErrorCode.INVALID_GROUP_ID, "The group id is empty.", context)
-    cluster = context.services.cluster
-    wanted = cluster.leader(_hash(key))
-    broker = next(broker for broker in cluster.brokers() if broker.broker_id == wanted)
+    holder = await _holder(key, context)
+    view = context.view()
+    broker = None if holder is None else view.get(holder)
+    if broker is None:
+        broker = view.get(view.leader(key_hash(key)))
+    assert broker is not None, "the leader is one of the brokers shown"
     return Coordinator(
-        key=key, node_id=broker.broker_id, host=broker.host, port=broker.port, error_message=None
+        key=key, node_id=broker.broker_id, host=broker.host, port=broker.port, error_message=""
     )
+
+
+async def _holder(group_id: str, context: RequestContext) -> int | None:
+    """Who holds the group's lease; None if nobody, or while the store is away."""
+    if not fits(group_id):
+        return None  # There can be no such group; whoever is asked for it will say so.
+    try:
+        return await context.services.groups.holder(group_id)
+    except GroupUnavailable:
+        log.warning("cannot look for the lease of a group", group_id=group_id)
+        return None
 
 
 def _refused(key: str, code: ErrorCode, message: str, context: RequestContext) -> Coordinator:
@@ -85,8 +103,3 @@ def _refused(key: str, code: ErrorCode, message: str, context: RequestContext) -
     return Coordinator(
         key=key, node_id=NO_NODE, port=NO_NODE, error_code=code, error_message=message
     )
-
-
-def _hash(group_id: str) -> int:
-    """A group's place among the streams; stable across releases."""
-    return int.from_bytes(hashlib.blake2b(group_id.encode(), digest_size=8).digest(), "big")

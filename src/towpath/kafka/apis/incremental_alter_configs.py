@@ -4,7 +4,7 @@
   topic's override, or from Kafka's default where there is none.
 - A resource or a setting given twice, a null value except for DELETE, and an unknown operation are
   INVALID_REQUEST.
-- Only topics can be altered; brokers are configured by their file and a restart.
+- Only topics and groups can be altered; brokers are configured by their file and a restart.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from __future__ import annotations
 from enum import IntEnum
 
 from towpath.errors import ConcurrentChange, InvalidConfig, TopicNotFound
+from towpath.groups.interface import Groups
 from towpath.kafka.apis.admin_support import EXPECTED_FAILURES, failure_of
 from towpath.kafka.apis.config_resources import (
+    ResourceType,
     check_alterable,
     check_configs,
     check_once,
@@ -80,7 +82,10 @@ async def _alter(
         check_configs(resource.configs, may_be_null=deletes)
         check_alterable(resource, services.cluster.broker_id, loggers_known=True)
         _check_operations(resource.configs)
-        await _alter_topic(services.topics, resource, validate_only=request.validate_only)
+        if resource.resource_type == ResourceType.GROUP:
+            await _alter_group(services.groups, resource, validate_only=request.validate_only)
+        else:
+            await _alter_topic(services.topics, resource, validate_only=request.validate_only)
     except EXPECTED_FAILURES as error:
         response.error_code, response.error_message = failure_of(error)
     return response
@@ -97,6 +102,17 @@ def _check_operations(configs: list[AlterableConfig]) -> None:
             raise InvalidConfig(
                 f"Can't {operation} to key {config.name} because its type is not LIST."
             )
+
+
+async def _alter_group(
+    groups: Groups, resource: AlterConfigsResource, *, validate_only: bool
+) -> None:
+    """Apply the operations; groups have no lists."""
+    news = {
+        config.name: config.value if config.config_operation == Operation.SET else None
+        for config in resource.configs
+    }
+    await groups.configs.change(resource.resource_name, news, validate_only=validate_only)
 
 
 async def _alter_topic(

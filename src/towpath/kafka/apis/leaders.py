@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-from towpath.cluster.interface import Cluster
+from towpath.cluster.view import View
 
 
 class NodeFields(Protocol):
@@ -17,11 +17,11 @@ class NodeFields(Protocol):
 Node = TypeVar("Node", bound=NodeFields)
 
 
-def node_endpoints(cluster: Cluster, broker_ids: Iterable[int], node: type[Node]) -> list[Node]:
-    """The addresses of those brokers that are alive."""
+def node_endpoints(view: View, broker_ids: Iterable[int], node: type[Node]) -> list[Node]:
+    """The addresses of those brokers that are shown."""
     wanted = set(broker_ids)
     return [
         node(node_id=found.broker_id, host=found.host, port=found.port, rack=found.rack)
-        for found in cluster.brokers()
+        for found in view.brokers
         if found.broker_id in wanted
     ]

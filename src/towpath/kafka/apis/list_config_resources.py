@@ -1,12 +1,14 @@
 """ListConfigResources (key 74), v0-1: the resources whose settings can be described.
 
 - v0 lists client metrics subscriptions only, of which there are none.
-- v1 lists the asked types, or all when none is asked: brokers and their loggers by id, and topics
-  by name. Groups and client metrics have no settings of their own.
+- v1 lists the asked types, or all when none is asked: brokers and their loggers by id, topics by
+  name, and groups that have set something. Client metrics have no settings of their own.
 - A type that Kafka does not know fails the request with UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
+
+import structlog
 
 from towpath.kafka.apis.admin_support import freshen
 from towpath.kafka.apis.config_resources import ResourceType
@@ -17,6 +19,9 @@ from towpath.kafka.codec.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from towpath.kafka.errors import ErrorCode
+from towpath.metadata.store import MetadataError
+
+_log = structlog.get_logger(__name__)
 
 
 @api(
@@ -37,7 +42,9 @@ async def handle(
     await freshen(context.services)
     broker_ids = [str(broker.broker_id) for broker in context.services.cluster.brokers()]
     topic_names = [topic.name for topic in context.services.topics.all()]
+    groups = await _groups(context) if ResourceType.GROUP in asked else []
     listed = (
+        (ResourceType.GROUP, groups),
         (ResourceType.BROKER_LOGGER, broker_ids),
         (ResourceType.BROKER, broker_ids),
         (ResourceType.TOPIC, topic_names),
@@ -50,3 +57,12 @@ async def handle(
             for name in names
         ]
     )
+
+
+async def _groups(context: RequestContext) -> list[str]:
+    """The groups that have set something, as far as the store can tell."""
+    try:
+        return await context.services.groups.configs.group_ids()
+    except MetadataError as error:
+        _log.warning("listing no groups; the metadata store failed", error=str(error))
+        return []

@@ -72,7 +72,7 @@ async def _check(
     request: ListOffsetsRequest, context: RequestContext, asked: list[_Asked]
 ) -> list[ListOffsetsTopicResponse]:
     """The answers so far: errors, and in `asked` those that the log has to fill in."""
-    finder = PartitionFinder(context.services)
+    finder = PartitionFinder(context)
     times_named = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     topics = []
     for named in request.topics:

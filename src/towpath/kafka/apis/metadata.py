@@ -6,16 +6,20 @@
   allow it. Kafka creates them in the background and answers an error the first time; here the
   answer holds the created topic.
 - The leader is the broker that the rendezvous hash names; any broker serves any partition. The
-  leader epoch is 0, and the one replica shown is the leader.
+  leader epoch is 0. Beside the leader, one replica in each other rack is shown, so that consumers
+  may fetch from their own (see `fetch`).
+- A client with a zone in its `client.id` is shown the brokers there, one of which is its controller
+  and one each partition's leader, as long as one lives (`cluster/zones.py`).
 - Authorized operations are the full masks that Kafka answers without an authorizer.
 
-Left out: zones; REBOOTSTRAP_REQUIRED (v13), which a broker never has a reason to send.
+Left out: REBOOTSTRAP_REQUIRED (v13), which a broker never has a reason to send.
 """
 
 from __future__ import annotations
 
 from uuid import UUID
 
+from towpath.cluster.view import View
 from towpath.errors import InvalidTopicName, TowpathError
 from towpath.kafka.apis.admin_support import (
     CLUSTER_OPERATIONS,
@@ -51,7 +55,8 @@ async def handle(request: MetadataRequest, context: RequestContext) -> MetadataR
         return _invalid_request(request)
     services = context.services
     fresh = await freshen(services)
-    topics = await _topics(request, context, fresh)
+    view = context.view()
+    topics = await _topics(request, context, view, fresh)
     if request.include_topic_authorized_operations:
         for topic in topics:
             topic.topic_authorized_operations = TOPIC_OPERATIONS
@@ -60,10 +65,10 @@ async def handle(request: MetadataRequest, context: RequestContext) -> MetadataR
             MetadataResponseBroker(
                 node_id=broker.broker_id, host=broker.host, port=broker.port, rack=broker.rack
             )
-            for broker in services.cluster.brokers()
+            for broker in view.brokers
         ],
         cluster_id=services.cluster.cluster_id,
-        controller_id=services.cluster.controller(),
+        controller_id=view.controller(),
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
@@ -92,11 +97,11 @@ def _invalid_request(request: MetadataRequest) -> MetadataResponse:
 
 
 async def _topics(
-    request: MetadataRequest, context: RequestContext, fresh: bool
+    request: MetadataRequest, context: RequestContext, view: View, fresh: bool
 ) -> list[MetadataResponseTopic]:
     services = context.services
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        return [_found(topic, services) for topic in services.topics.all()]
+        return [_found(topic, view) for topic in services.topics.all()]
     may_create = (
         fresh and request.allow_auto_topic_creation and services.settings.auto_create_topics_enable
     )
@@ -104,13 +109,16 @@ async def _topics(
     async def answer(asked: tuple[UUID, str | None]) -> MetadataResponseTopic:
         topic_id, name = asked
         if topic_id != ZERO_UUID:
-            return _by_id(topic_id, services, fresh)
+            return _by_id(topic_id, services, view, fresh)
         if name is None:
             return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=None)
         topic = services.topics.get(name)
         if topic is not None:
-            return _found(topic, services)
-        return await _missing(name, services, fresh=fresh, may_create=may_create)
+            return _found(topic, view)
+        if not may_create or not is_valid(name):
+            return _missing(name, fresh)
+        created = await _create(name, services)
+        return _failed(name, created) if isinstance(created, ErrorCode) else _found(created, view)
 
     return await run_bounded(answer, _asked_once(request.topics))
 
@@ -123,59 +131,51 @@ def _asked_once(topics: list[MetadataRequestTopic]) -> list[tuple[UUID, str | No
     return list(dict.fromkeys(keyed))
 
 
-def _by_id(topic_id: UUID, services: Services, fresh: bool) -> MetadataResponseTopic:
+def _by_id(topic_id: UUID, services: Services, view: View, fresh: bool) -> MetadataResponseTopic:
     topic = services.topics.get_by_id(topic_id)
     if topic is not None:
-        return _found(topic, services)
+        return _found(topic, view)
     code = ErrorCode.UNKNOWN_TOPIC_ID if fresh else ErrorCode.LEADER_NOT_AVAILABLE
     return MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id)
 
 
-async def _missing(
-    name: str, services: Services, *, fresh: bool, may_create: bool
-) -> MetadataResponseTopic:
-    if not is_valid(name):
-        return _failed(name, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    if not may_create:
-        return _failed(name, missing_topic(fresh))
+async def _create(name: str, services: Services) -> Topic | ErrorCode:
     try:
-        return _found(await services.topics.create(NewTopic(name)), services)
+        return await services.topics.create(NewTopic(name))
     except InvalidTopicName:
-        return _failed(name, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
     except (TowpathError, MetadataError):
         # Another client may have created it at the same moment; else the client may try again.
-        topic = services.topics.get(name)
-        if topic is not None:
-            return _found(topic, services)
-        return _failed(name, ErrorCode.LEADER_NOT_AVAILABLE)
+        return services.topics.get(name) or ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def _missing(name: str, fresh: bool) -> MetadataResponseTopic:
+    code = missing_topic(fresh) if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return _failed(name, code)
 
 
 def _failed(name: str, code: ErrorCode) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
 
 
-def _found(topic: Topic, services: Services) -> MetadataResponseTopic:
+def _found(topic: Topic, view: View) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
-        partitions=_partitions(topic, services),
+        partitions=_partitions(topic, view),
     )
 
 
-def _partitions(topic: Topic, services: Services) -> list[MetadataResponsePartition]:
-    """The partitions; those of one leader share one list of replicas, which nobody changes."""
-    leader_of = services.cluster.leader
+def _partitions(topic: Topic, view: View) -> list[MetadataResponsePartition]:
     first_stream = topic.stream(0)
-    nodes: dict[int, list[int]] = {}
     partitions = []
     for number in range(topic.partitions):
-        leader = leader_of(first_stream + number)
-        replicas = nodes.setdefault(leader, [leader])
+        replicas = view.replicas(first_stream + number)
         partitions.append(
             MetadataResponsePartition(
                 partition_index=number,
-                leader_id=leader,
+                leader_id=replicas[0],
                 leader_epoch=_LEADER_EPOCH,
                 replica_nodes=replicas,
                 isr_nodes=replicas,

@@ -47,7 +47,7 @@ async def handle_offset_for_leader_epoch(
 async def _check(
     request: OffsetForLeaderEpochRequest, context: RequestContext, asked: Asked
 ) -> list[OffsetForLeaderTopicResult]:
-    finder = PartitionFinder(context.services)
+    finder = PartitionFinder(context)
     topics = []
     for named in request.topics:
         topic = await finder.find(named.topic, (p.partition for p in named.partitions))

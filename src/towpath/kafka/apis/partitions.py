@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from towpath.errors import TowpathError
+from towpath.kafka.apis.registry import RequestContext
 from towpath.kafka.errors import ErrorCode, error_code_of
-from towpath.kafka.services import Services
 from towpath.metadata.store import MetadataError
 from towpath.topics.interface import Topic, Topics
 
@@ -23,11 +23,11 @@ NO_EPOCH = -1
 class PartitionFinder:
     """Resolves the partitions of one request."""
 
-    __slots__ = ("_refreshed", "_services", "_topics")
+    __slots__ = ("_context", "_refreshed", "_topics")
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._topics: Topics = services.topics
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+        self._topics: Topics = context.services.topics
         self._refreshed = False
 
     def cached(self, key: str | UUID, partitions: Iterable[int]) -> Topic | None:
@@ -62,15 +62,20 @@ class PartitionFinder:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.UNKNOWN_TOPIC_ID
 
-    def refusal(self, topic: Topic | ErrorCode, partition: int) -> ErrorCode:
-        """Why the partition of a found topic is not served here, or NONE."""
+    def refusal(self, topic: Topic | ErrorCode, partition: int, rack: str = "") -> ErrorCode:
+        """Why the partition of a found topic is not served here, or NONE.
+
+        With `routing_enforce_owner` it is served only by the broker that the client is shown as its
+        leader, and by the one it is sent to if it reads from a rack.
+        """
         if isinstance(topic, ErrorCode):
             return topic
         if not 0 <= partition < topic.partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if self._services.settings.routing_enforce_owner:
-            cluster = self._services.cluster
-            if cluster.leader(topic.stream(partition)) != cluster.broker_id:
+        if self._context.services.settings.routing_enforce_owner:
+            view, stream_id = self._context.view(), topic.stream(partition)
+            serving = (view.leader(stream_id), view.nearest(stream_id, rack))
+            if self._context.services.cluster.broker_id not in serving:
                 return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE
 

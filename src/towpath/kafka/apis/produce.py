@@ -83,7 +83,7 @@ class Produce(Deferred):
         self._request = request
         self._context = context
         self._log = context.services.log
-        self._finder = PartitionFinder(context.services)
+        self._finder = PartitionFinder(context)
         self._refusal = _refusal(request)
         self._keys: list[str | UUID] = []
         self._topics: list[Topic | ErrorCode] = []

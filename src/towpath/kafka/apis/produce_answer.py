@@ -85,8 +85,7 @@ def answer(
             )
         )
     if leaders:
-        cluster = context.services.cluster
-        response.node_endpoints = node_endpoints(cluster, leaders, NodeEndpoint)
+        response.node_endpoints = node_endpoints(context.view(), leaders, NodeEndpoint)
     return response
 
 
@@ -117,9 +116,10 @@ def _refusal(part: Part, context: RequestContext, leaders: set[int]) -> Partitio
             )
         )
     if part.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and part.topic is not None:
-        cluster = context.services.cluster
-        leader = cluster.leader(part.topic.stream(part.index))
-        if leader != cluster.broker_id:  # It is this broker when its log is closing.
+        leader = context.view().leader(part.topic.stream(part.index))
+        if (
+            leader != context.services.cluster.broker_id
+        ):  # It is this broker when its log is closing.
             leaders.add(leader)
             refused.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=LEADER_EPOCH)
     return refused

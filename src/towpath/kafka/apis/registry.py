@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from towpath.cluster.view import View
+from towpath.cluster.zones import zone_of
 from towpath.kafka.services import Services
 
 Request = TypeVar("Request")
@@ -36,6 +38,15 @@ class RequestContext:
     peer: str
     release: Callable[[], None]
     """Let the connection's next request start before this one is answered. Idempotent."""
+
+    @property
+    def zone(self) -> str | None:
+        """The zone that the client names in its `client.id`."""
+        return zone_of(self.client_id)
+
+    def view(self) -> View:
+        """The brokers that this client is shown now."""
+        return self.services.cluster.view(self.zone)
 
 
 @dataclass(frozen=True, slots=True)

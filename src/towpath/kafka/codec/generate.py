@@ -22,8 +22,8 @@ SERVED: dict[str, tuple[int, int]] = {
     "fetch": (4, 18),
     "list_offsets": (1, 10),
     "metadata": (0, 13),
-    "offset_commit": (2, 9),
-    "offset_fetch": (1, 9),
+    "offset_commit": (2, 10),
+    "offset_fetch": (1, 10),
     "find_coordinator": (0, 6),
     "join_group": (0, 9),
     "heartbeat": (0, 4),
@@ -56,7 +56,8 @@ SERVED: dict[str, tuple[int, int]] = {
     "list_config_resources": (0, 1),
     "describe_topic_partitions": (0, 0),
 }
-"""The APIs with message classes, and the versions that Apache Kafka 4.1 serves as stable."""
+"""The APIs with message classes, and the versions that Apache Kafka 4.1 serves as stable, and
+v10 of OffsetCommit and OffsetFetch (topic ids), which it serves when unstable ones are enabled."""
 
 
 def generate() -> dict[Path, str]:

@@ -28,6 +28,7 @@ class Row(NamedTuple):
     last_offset: int
     position: int
     length: int
+    min_timestamp_ms: int
     max_timestamp_ms: int
 
 
@@ -116,6 +117,7 @@ def _rows(start: int, wal: index_pb2.WalLocation) -> tuple[Row, ...]:
                 start + row.last_offset_delta,
                 chunk_offset + row.offset_in_chunk,
                 row.length,
+                row.min_timestamp_ms,
                 row.max_timestamp_ms,
             )
             for row in wal.batches

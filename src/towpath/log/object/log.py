@@ -157,6 +157,12 @@ class ObjectLog(Log):
         except MetadataError as error:
             raise LogUnavailable(f"metadata store failed: {error}") from error
 
+    async def timestamp_at(self, stream_id: int, offset: int, *, within_ms: int) -> int | None:
+        try:
+            return await self._times.at_offset(stream_id, offset, within_ms)
+        except MetadataError as error:
+            raise LogUnavailable(f"metadata store failed: {error}") from error
+
     async def delete_before(self, stream_id: int, offset: int) -> int:
         (bounds,) = await self.bounds((stream_id,))
         wanted = bounds.end if offset == LOG_END else offset

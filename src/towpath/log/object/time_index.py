@@ -35,6 +35,37 @@ class TimeIndex:
         """The first readable record that has the greatest timestamp."""
         return await self._reader.follow_moves(lambda: self._greatest(stream_id))
 
+    async def at_offset(self, stream_id: int, offset: int, within_ms: int) -> int | None:
+        """The timestamp of the first readable record from an offset on; see `Log.timestamp_at`."""
+
+        async def attempt() -> int | None:
+            return await self._at_offset(stream_id, offset, within_ms)
+
+        found_ms = await self._reader.follow_moves(attempt)
+        return None if found_ms is None or found_ms < 0 else found_ms
+
+    async def _at_offset(self, stream_id: int, offset: int, within_ms: int) -> int | None:
+        (bounds,) = await self._index.bounds((stream_id,))
+        at = max(offset, bounds.start)
+        while at < bounds.end:
+            entry = await self._index.find(stream_id, at)
+            if entry is None:
+                return None
+            if entry.is_parquet:
+                found = await self._parquet.first_at_or_after(entry, at, NO_TIMESTAMP_MS)
+            elif entry.rows:
+                row = entry.rows[entry.first_row_at(at)]
+                first_ms, last_ms = row.min_timestamp_ms, row.max_timestamp_ms
+                if first_ms >= 0 and last_ms - first_ms <= within_ms:
+                    return first_ms
+                found = await self._first_in_wal(entry, at, NO_TIMESTAMP_MS)
+            else:
+                found = None
+            if found is not None:
+                return found.timestamp_ms
+            at = entry.end
+        return None
+
     async def _first(self, stream_id: int, timestamp_ms: int) -> TimestampedOffset | None:
         (bounds,) = await self._index.bounds((stream_id,))
         async for entry in self._index.scan(stream_id, bounds.start):

@@ -10,6 +10,11 @@ from typing import Any, TypeVar, cast
 from tests.unit.helpers_topics import RUNTIME, FaultyStore
 
 from towpath.cluster.membership import Membership
+from towpath.groups.coordinator import GroupCoordinator
+from towpath.groups.interface import Groups
+from towpath.groups.kinds import KINDS
+from towpath.groups.offsets.offsets import Offsets
+from towpath.groups.settings import GroupSettings
 from towpath.kafka.apis.registry import APIS, RequestContext
 from towpath.kafka.codec import decode, encode
 from towpath.kafka.codec.schema import ApiMessage
@@ -33,7 +38,9 @@ class AdminRig:
     catalog: TopicCatalog
     cluster: Membership
 
-    async def call(self, request: Any, answer: type[Answer], version: int) -> Answer:
+    async def call(
+        self, request: Any, answer: type[Answer], version: int, client_id: str = "test"
+    ) -> Answer:
         """Send a request in a version and decode what the client would get."""
         api = APIS[type(request).API_KEY]
         assert api.min_version <= version <= api.max_version
@@ -44,7 +51,7 @@ class AdminRig:
             api_key=api.key,
             api_version=version,
             correlation_id=1,
-            client_id="test",
+            client_id=client_id,
             connection_id=1,
             peer="127.0.0.1:5",
             release=lambda: None,
@@ -54,6 +61,13 @@ class AdminRig:
         return decode(answer, version, encode(response, version))
 
 
+def _groups(store: FaultyStore, catalog: TopicCatalog, cluster: Membership) -> Groups:
+    """A coordinator that is not started: it has settings to administer, and nothing else."""
+    return GroupCoordinator(
+        store, RUNTIME, catalog, cluster, GroupSettings(), KINDS, session_ttl_ms=10_000
+    )
+
+
 @asynccontextmanager
 async def admin_rig(
     store: FaultyStore | None = None,
@@ -61,11 +75,14 @@ async def admin_rig(
     broker_id: int = 1,
     settings: KafkaSettings | None = None,
     defaults: TopicDefaults | None = None,
+    zone: str | None = None,
+    rack: str | None = "r1",
+    groups: Groups | None = None,
 ) -> AsyncIterator[AdminRig]:
     """A started rig."""
     store = store or FaultyStore()
     defaults = defaults or TopicDefaults()
-    me = BrokerRecord(broker_id, "127.0.0.1", 9092, 1, "test", rack="r1")
+    me = BrokerRecord(broker_id, "127.0.0.1", 9092, 1, "test", zone_id=zone, rack=rack)
     cluster = Membership(store, "test-cluster", me)
     catalog = TopicCatalog(
         store, RUNTIME, defaults, lambda: [found.broker_id for found in cluster.brokers()]
@@ -85,6 +102,8 @@ async def admin_rig(
             "auto.create.topics.enable": "true",
             "ssl.keystore.password": "hunter2",
         },
+        groups=groups or _groups(store, catalog, cluster),
+        offsets=cast(Offsets, None),
     )
     try:
         yield AdminRig(store, services, catalog, cluster)

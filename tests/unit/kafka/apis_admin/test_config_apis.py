@@ -191,7 +191,6 @@ async def test_this_broker_is_described_and_its_secrets_are_not() -> None:
         (ResourceType.CLIENT_METRICS, "", ErrorCode.INVALID_REQUEST, "must not be empty"),
         (3, "x", ErrorCode.INVALID_REQUEST, "Unexpected resource type 3"),
         (ResourceType.BROKER_LOGGER, "1", ErrorCode.NONE, ""),
-        (ResourceType.GROUP, "g", ErrorCode.NONE, ""),
         (ResourceType.CLIENT_METRICS, "m", ErrorCode.NONE, ""),
     ],
 )  # fmt: skip
@@ -294,7 +293,9 @@ async def test_a_wrong_incremental_change_alters_nothing(
          "Unexpected broker id, expected 1, but received 2"),
         (ResourceType.BROKER, "x", ErrorCode.INVALID_REQUEST, "Node id must be an integer"),
         (ResourceType.BROKER_LOGGER, "1", ErrorCode.INVALID_REQUEST, ""),
-        (ResourceType.GROUP, "g", ErrorCode.INVALID_REQUEST, "Groups"),
+        (ResourceType.GROUP, "", ErrorCode.INVALID_REQUEST, "Default group resources"),
+        (ResourceType.GROUP, "g" * 3001, ErrorCode.INVALID_GROUP_ID, "too long"),
+        (ResourceType.GROUP, "g", ErrorCode.INVALID_CONFIG, "Unknown group config name"),
         (ResourceType.CLIENT_METRICS, "m", ErrorCode.INVALID_REQUEST, "Client metrics"),
         (1, "x", ErrorCode.INVALID_REQUEST, "Unknown resource type 1"),
     ],

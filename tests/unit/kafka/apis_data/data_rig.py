@@ -11,12 +11,13 @@ import random
 import struct
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import crc32c
 from tests.unit.kafka.apis_data.fake_log import FakeLog
 
 from towpath.cluster.interface import Cluster
+from towpath.cluster.view import View
 from towpath.kafka.apis.registry import APIS, RequestContext
 from towpath.kafka.codec import decode, encode
 from towpath.kafka.codec.schema import ApiMessage
@@ -48,6 +49,10 @@ class FakeTopics(Topics):
         if self.failure is not None:
             raise self.failure
         self.known.update(self.unseen)
+
+    @property
+    def changes(self) -> int:
+        return self.refreshes
 
     def get(self, name: str) -> Topic | None:
         return self.known.get(name)
@@ -89,27 +94,33 @@ class FakeTopics(Topics):
         raise NotImplementedError
 
 
-class FakeCluster(Cluster):
-    """Two brokers; odd streams are shown as led by the other one."""
-
-    def __init__(self) -> None:
-        self.cluster_id = "test"
-        self.broker_id = BROKER_ID
-
-    async def refresh(self) -> None:
-        return
-
-    def brokers(self) -> Sequence[BrokerRecord]:
-        return [
-            BrokerRecord(BROKER_ID, "here", 9092, 0, "test"),
-            BrokerRecord(OTHER_BROKER_ID, "there", 9093, 0, "test", rack="r2"),
-        ]
+class OddView(View):
+    """Odd streams are shown as led by the other broker."""
 
     def leader(self, stream_id: int) -> int:
         return OTHER_BROKER_ID if stream_id % 2 else BROKER_ID
 
-    def controller(self) -> int:
-        return BROKER_ID
+
+class FakeCluster(Cluster):
+    """Two brokers in two zones; clients of no zone see an `OddView`."""
+
+    def __init__(self) -> None:
+        self.cluster_id = "test"
+        self.broker_id = BROKER_ID
+        self.views: dict[str | None, View] = {}
+        self.put_here_in_rack(None)
+
+    def put_here_in_rack(self, rack: str | None) -> None:
+        """Give this broker a rack; the other one's is `r2`."""
+        here = BrokerRecord(BROKER_ID, "here", 9092, 0, "test", zone_id="z1", rack=rack)
+        there = BrokerRecord(OTHER_BROKER_ID, "there", 9093, 0, "test", zone_id="z2", rack="r2")
+        self.views = {None: OddView([here, there]), "z1": View([here]), "z2": View([there])}
+
+    async def refresh(self) -> None:
+        return
+
+    def view(self, zone: str | None) -> View:
+        return self.views.get(zone, self.views[None])
 
 
 class CountingProducerIds(ProducerIds):
@@ -152,6 +163,8 @@ class Rig:
             metrics=self.metrics,
             runtime=Runtime(FixedClock(), random.Random(1), InlineOffload()),
             broker_configs={},
+            groups=cast(Any, None),
+            offsets=cast(Any, None),
         )
 
     def add_topic(
@@ -172,25 +185,26 @@ class Rig:
         (self.topics.known if seen else self.topics.unseen)[name] = topic
         return topic
 
-    def context(self, api_key: int, version: int) -> RequestContext:
+    def context(self, api_key: int, version: int, client_id: str | None = "test") -> RequestContext:
         """The context of one request."""
         return RequestContext(
             services=self.services,
             api_key=api_key,
             api_version=version,
             correlation_id=1,
-            client_id="test",
+            client_id=client_id,
             connection_id=1,
             peer="127.0.0.1",
             release=self.released.set,
         )
 
-    async def ask(self, request: ApiMessage, version: int) -> Any:
+    async def ask(self, request: ApiMessage, version: int, client_id: str | None = "test") -> Any:
         """Send the request over the codec and return the decoded answer (None if there is none)."""
         served = APIS[request.API_KEY]
         assert served.min_version <= version <= served.max_version
         received = decode(served.request_type, version, encode(request, version))
-        response = await served.handle(received, self.context(request.API_KEY, version))
+        context = self.context(request.API_KEY, version, client_id)
+        response = await served.handle(received, context)
         if response is None:
             return None
         return decode(served.response_type, version, encode(response, version))

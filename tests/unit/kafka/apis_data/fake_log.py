@@ -188,6 +188,12 @@ class FakeLog(Log):
         best = max(stored, key=lambda one: one.batch.max_timestamp_ms)
         return TimestampedOffset(best.base, best.batch.max_timestamp_ms)
 
+    async def timestamp_at(self, stream_id: int, offset: int, *, within_ms: int) -> int | None:
+        for stored in self._get(stream_id).stored:
+            if stored.end > offset:
+                return stored.batch.min_timestamp_ms
+        return None
+
     async def delete_before(self, stream_id: int, offset: int) -> int:
         stream = self._get(stream_id)
         if self.delete_gate is not None:

@@ -418,3 +418,59 @@ async def test_metrics(rig: Rig) -> None:
     value = rig.metrics.registry.get_sample_value
     assert value("towpath_fetched_bytes_total") == len(batch([b"x" * 10]))
     assert value("towpath_fetch_latency_seconds_count") == 1
+
+
+# Zones and racks
+
+
+async def test_owners_are_those_of_the_clients_zone() -> None:
+    rig = Rig(KafkaSettings(routing_enforce_owner=True))
+    rig.add_topic("t", 2)
+    here = parts_of(await rig.ask(request([(0, 0), (1, 0)]), 12, "zone_id=z1"))
+    assert [part.error_code for part in here] == [0, 0]
+    there = parts_of(await rig.ask(request([(0, 0), (1, 0)]), 12, "zone_id=z2"))
+    assert [part.error_code for part in there] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    assert [part.current_leader.leader_id for part in there] == [2, 2]
+
+
+@pytest.mark.parametrize("version", [11, 12, 18])
+@pytest.mark.parametrize("parts", [[(0, 0)], [(0, 0), (1, 0)]])
+async def test_a_consumer_is_sent_to_its_rack(
+    rig: Rig, version: int, parts: list[tuple[int, int]]
+) -> None:
+    asked = with_id(request(parts, rack_id="r2", max_wait_ms=LONG_MS), rig, version)
+    for part in parts_of(await rig.ask(asked, version)):
+        assert (part.error_code, part.preferred_read_replica) == (0, 2)
+        assert not part.records
+    first = parts_of(await rig.ask(asked, version))[0]
+    assert first.high_watermark == 3
+    assert rig.log.reads == []
+
+
+@pytest.mark.parametrize("rack", ["", "nowhere"])
+async def test_a_consumer_of_no_known_rack_is_served(rig: Rig, rack: str) -> None:
+    part = only(await rig.ask(request(rack_id=rack), 12))
+    assert part.preferred_read_replica == -1
+    assert bases(part) == [0, 1, 2]
+
+
+async def test_a_consumer_is_not_sent_out_of_its_zone(rig: Rig) -> None:
+    part = only(await rig.ask(request(rack_id="r2"), 12, "zone_id=z1"))
+    assert part.preferred_read_replica == -1
+    assert bases(part) == [0, 1, 2]
+
+
+async def test_a_broker_of_the_rack_serves_though_another_leads() -> None:
+    rig = Rig(KafkaSettings(routing_enforce_owner=True))
+    rig.add_topic("t", 2)
+    rig.cluster.put_here_in_rack("r1")
+    asked = [(0, 0), (1, 0)]
+    served = parts_of(await rig.ask(request(asked, rack_id="r1"), 12))
+    assert [(part.error_code, part.preferred_read_replica) for part in served] == [(0, -1)] * 2
+    plain = parts_of(await rig.ask(request(asked), 12))
+    assert [part.error_code for part in plain] == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+async def test_an_offset_out_of_range_is_told_before_another_rack(rig: Rig) -> None:
+    part = only(await rig.ask(request([(0, 99)], rack_id="r2"), 12))
+    assert part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -165,3 +165,7 @@ async def test_another_leader_when_owners_are_enforced() -> None:
     rig.add_topic("t", 2)
     parts = parts_of(await rig.ask(request([(0, -1), (1, -1)]), 9))
     assert [part.error_code for part in parts] == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    parts = parts_of(await rig.ask(request([(0, -1), (1, -1)]), 9, "zone_id=z2"))
+    assert [part.error_code for part in parts] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    parts = parts_of(await rig.ask(request([(0, -1), (1, -1)]), 9, "zone_id=z1"))
+    assert [part.error_code for part in parts] == [0, 0]

@@ -377,6 +377,19 @@ async def test_another_leader_is_named_when_owners_are_enforced(version: int) ->
         )  # fmt: skip
 
 
+async def test_owners_are_those_of_the_clients_zone() -> None:
+    rig = Rig(KafkaSettings(routing_enforce_owner=True))
+    rig.add_topic("t", 2)
+    asked = request([(0, batch()), (1, batch())])
+    here = (await rig.ask(asked, 10, "zone_id=z1")).responses[0].partition_responses
+    assert [part.error_code for part in here] == [0, 0]
+    there = await rig.ask(asked, 10, "zone_id=z2,app=x")
+    refused = there.responses[0].partition_responses
+    assert [part.error_code for part in refused] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    assert [part.current_leader.leader_id for part in refused] == [OTHER_BROKER_ID] * 2
+    assert [node.node_id for node in there.node_endpoints] == [OTHER_BROKER_ID]
+
+
 async def test_metrics_count_acknowledged_bytes_only(rig: Rig) -> None:
     await rig.ask(request([(0, batch()), (9, batch())]), 9)
     rig.services.produce_meter.flush()
