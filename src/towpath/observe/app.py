@@ -27,15 +27,19 @@ T = TypeVar("T")
 
 PEERS_ASKED_AT_ONCE = 16
 
+Refresh = Callable[[], Awaitable[None]]
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What the HTTP port tells about. `peers` lists the other brokers to answer for, if any."""
+    """What the HTTP port tells about. `peers` lists the other brokers to answer for, if any;
+    `refresh` measures what is measured only when somebody asks, in bounded time."""
 
     broker_id: int
     registry: CollectorRegistry
     health: Health
     peers: ListPeers | None = None
+    refresh: Refresh | None = None
 
 
 def build(observed: Observed) -> Starlette:
@@ -81,14 +85,18 @@ class _Metrics:
         self._observed = observed
 
     async def answer(self, request: Request) -> Response:
-        own = generate_latest(self._observed.registry)
         if self._observed.peers is None or request.query_params.get("local"):
-            return Response(own, media_type=CONTENT_TYPE_PLAIN_0_0_4)
+            return Response(await self._own(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
         peers = _wanted_peers(self._observed, request)
-        texts: dict[int, str | None] = {self._observed.broker_id: own.decode()}
-        texts.update(await _each(peers, self._fetch))
+        own, others = await asyncio.gather(self._own(), _each(peers, self._fetch))
+        texts: dict[int, str | None] = {self._observed.broker_id: own.decode(), **others}
         merged = exposition.merge(dict(sorted(texts.items())))
         return Response(merged, media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    async def _own(self) -> bytes:
+        if self._observed.refresh is not None:
+            await self._observed.refresh()
+        return generate_latest(self._observed.registry)
 
     async def _fetch(self, peer: Peer) -> str | None:
         try:

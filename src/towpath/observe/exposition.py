@@ -36,7 +36,8 @@ def _up(texts: Mapping[int, str | None]) -> list[str]:
 def _lines(text: str) -> Iterator[tuple[str, str]]:
     """Every line with the metric whose HELP or TYPE line came last."""
     family = ""
-    for line in text.splitlines():
+    # Names of groups may hold any other separator of lines.
+    for line in text.split("\n"):
         if line.startswith(("# HELP ", "# TYPE ")):
             family = line.split(" ", 3)[2]
         if line and (not line.startswith("#") or line.startswith(("# HELP ", "# TYPE "))):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,7 @@ class HttpServer:
         registry: CollectorRegistry,
         health: Health,
         peers: ListPeers | None = None,
+        refresh: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._host = host
         self._port = port
@@ -50,6 +51,7 @@ class HttpServer:
         self._registry = registry
         self._health = health
         self._peers = peers
+        self._refresh = refresh
         self._socket: socket.socket | None = None
         self._serving: asyncio.Task[None] | None = None
         self._server: uvicorn.Server | None = None
@@ -116,7 +118,9 @@ class HttpServer:
             def capture_signals(self) -> Iterator[None]:
                 yield
 
-        observed = app.Observed(self._broker_id, self._registry, self._health, self._peers)
+        observed = app.Observed(
+            self._broker_id, self._registry, self._health, self._peers, self._refresh
+        )
         config = uvicorn.Config(
             app.build(observed),
             http="h11",

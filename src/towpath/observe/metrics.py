@@ -83,6 +83,13 @@ class Metrics:
         self.duplicate_batches = Counter(
             "towpath_duplicate_batches", "Idempotent batches that were there already", registry=r
         )
+        # Groups; heartbeats and commits are counted as requests, the lag is in `group_lag.py`
+        self.group_rebalances = Counter(
+            "towpath_group_rebalances", "New generations or epochs of groups", ("type",), registry=r
+        )
+        self.group_committed_offsets = Counter(
+            "towpath_group_committed_offsets", "Offsets of partitions committed", registry=r
+        )
         # Caches
         self.cache_hits = Counter("towpath_cache_hits", "Cache hits", ("cache",), registry=r)
         self.cache_misses = Counter("towpath_cache_misses", "Cache misses", ("cache",), registry=r)

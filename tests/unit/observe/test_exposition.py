@@ -13,6 +13,7 @@ def broker_text(value: float) -> str:
     Gauge("plain", "No labels, with { and space", registry=registry).set(value)
     labelled = Gauge("labelled", "Labels", ("api",), registry=registry)
     labelled.labels('odd "}{ value').set(value)
+    labelled.labels("lines\n\u2028\x85\x0b\x1c end").set(value)
     Histogram("latency_seconds", "Buckets", registry=registry, buckets=(1.0,)).observe(value)
     return generate_latest(registry).decode()
 
