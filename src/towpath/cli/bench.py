@@ -1,5 +1,5 @@
-"""`towpath bench`: this broker, its data pipeline, or its readers, beside what others use; from a
-checkout."""
+"""`towpath bench`: this broker, its data pipeline, its readers, or its consumer groups, beside what
+others use; from a checkout."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ HELP = """Measure this broker, Apache Kafka and the machine's limits in one run.
 
 \b
 SUITE is `broker`; `compact`: the pipeline that turns topics into tables, beside Spark's Kafka
-source and Iceberg's writer; or `read`: topics in Spark and in SQL, beside Spark's Kafka source and
-sink and DuckDB on bare files. A C client on librdkafka does the measuring; as root it is prepared
-by itself. Leave the machine alone meanwhile. --quick takes a few minutes and gives a first look, no
-more. Examples:
+source and Iceberg's writer; `read`: topics in Spark and in SQL, beside Spark's Kafka source and
+sink and DuckDB on bare files; or `groups`: consumer groups of both protocols, beside Apache Kafka.
+A C client on librdkafka does the measuring; as root it is prepared by itself. Leave the machine
+alone meanwhile. --quick takes a few minutes and gives a first look, no more. Examples:
   towpath bench
   towpath bench --quick
   towpath bench --only latency-1000,unbatched --runs 5
   towpath bench --list
   towpath bench compact --only lag,commit
   towpath bench read --only read-tail,sql
+  towpath bench groups --only commits,death
 """
 
 
@@ -37,12 +38,13 @@ class Suite(Enum):
     BROKER = "broker"
     COMPACT = "compact"
     READ = "read"
+    GROUPS = "groups"
 
 
 def bench(
     suite: Annotated[
         Suite | None,
-        typer.Argument(metavar="[SUITE]", help="broker (the default), compact or read."),
+        typer.Argument(metavar="[SUITE]", help="broker (the default), compact, read or groups."),
     ] = None,
     quick: Annotated[
         bool,

@@ -38,6 +38,27 @@ def latest(admin: AdminClient, partitions: Iterable[TopicPartition]) -> dict[Top
     return _ask(admin, dict.fromkeys(partitions, admin_types().OffsetSpec.latest()))
 
 
+def latest_known(
+    admin: AdminClient, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """As `latest`, without the partitions that do not exist any more or do not answer."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka import TopicPartition as KafkaPartition
+
+    latest_spec = admin_types().OffsetSpec.latest()
+    specs = {KafkaPartition(*each): latest_spec for each in partitions}
+    if not specs:
+        return {}
+    found: dict[TopicPartition, int] = {}
+    futures = admin.list_offsets(specs, request_timeout=REQUEST_TIMEOUT_SECONDS)
+    for asked, future in futures.items():
+        try:
+            found[(asked.topic, asked.partition)] = future.result().offset
+        except KafkaException:
+            continue
+    return found
+
+
 def at_time(
     admin: AdminClient, partitions: Iterable[TopicPartition], timestamp_ms: int
 ) -> dict[TopicPartition, int]:

@@ -1,4 +1,5 @@
-"""Where `towpath consume` starts: `--from` as text, and as an offset of each partition."""
+"""A place in a topic as text, such as `--from` of `towpath consume`, and as an offset of each
+partition."""
 
 from __future__ import annotations
 
@@ -30,14 +31,15 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StartPoint:
-    """A parsed `--from`."""
+    """A parsed place."""
 
     kind: Kind
     number: int = 0
 
 
-def parse(text: str) -> StartPoint:
-    """`earliest`, `latest`, an offset, `-N` from the end, `@MILLISECONDS` or an ISO 8601 time."""
+def parse(text: str, flag: str = "--from") -> StartPoint:
+    """`earliest`, `latest`, an offset, `-N` from the end, `@MILLISECONDS` or an ISO 8601 time.
+    Mistakes are told of the flag."""
     plain = text.strip()
     if plain in ("earliest", "latest"):
         return StartPoint(Kind(plain))
@@ -51,7 +53,7 @@ def parse(text: str) -> StartPoint:
         moment = datetime.fromisoformat(plain)
     except ValueError:
         raise UsageError(
-            f"--from wants earliest, latest, an offset, -N, @MILLISECONDS or a time such as "
+            f"{flag} wants earliest, latest, an offset, -N, @MILLISECONDS or a time such as "
             f"2026-01-31T12:00:00Z, not '{text}'"
         ) from None
     # A time without zone is the user's own: astimezone takes the machine's zone for it.

@@ -20,6 +20,7 @@ Settings come from --config, then TOWPATH_* variables, then flags. Examples:
   towpath up
   towpath up --data-dir /var/lib/towpath --kafka-port 9192
   towpath up --brokers 3 --set num.partitions=6
+  towpath up --brokers 6 --zones a,b,c
   towpath up --config towpath.yaml
 """
 
@@ -41,6 +42,10 @@ def up(
     brokers: Annotated[
         str | None, typer.Option(metavar="N", help="Number of broker processes.  [default: 1]")
     ] = None,
+    zones: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="Zones, dealt out to the brokers in turn."),
+    ] = None,
     assignments: SetFlags = None,
 ) -> int:
     """Check the settings, then run until a signal."""
@@ -51,6 +56,7 @@ def up(
         "kafka_port": kafka_port,
         "http_port": http_port,
         "brokers": brokers,
+        "zone": zones,
     }
     settings = load(config, assignments or [], named)
     preflight.check(settings, range(settings.brokers))
