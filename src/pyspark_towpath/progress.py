@@ -13,6 +13,11 @@ TOPIC = "topic"
 TOPIC_ID = "topicId"
 OFFSETS = "offsets"
 
+PLANNED = "offsets"
+"""Where a checkpoint keeps the ends of micro-batches before they run."""
+DONE = "commits"
+"""Where it notes those that are finished."""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -57,20 +62,35 @@ def last_in_checkpoint(location: str, topic: str) -> Progress | None:
     Spark asks a Python source how far there is to go, and does not say where it is. Without that no
     limit could be kept when a query starts again.
     """
+    filesystem, path = filesystem_of(location)
+    planned = _numbers_in(filesystem, f"{path}/{PLANNED}")
+    return _progress_in(filesystem, path, max(planned), topic) if planned else None
+
+
+def last_done_in_checkpoint(location: str, topic: str) -> Progress | None:
+    """The end of the last micro-batch that the query has finished; None if there was none yet."""
+    filesystem, path = filesystem_of(location)
+    done = _numbers_in(filesystem, f"{path}/{DONE}") & _numbers_in(filesystem, f"{path}/{PLANNED}")
+    return _progress_in(filesystem, path, max(done), topic) if done else None
+
+
+def _numbers_in(filesystem: Any, directory: str) -> set[int]:
+    """The numbers of the micro-batches that a part of the checkpoint tells of."""
     from pyarrow import fs
 
-    filesystem, path = filesystem_of(location)
-    files = filesystem.get_file_info(fs.FileSelector(f"{path}/offsets", allow_not_found=True))
-    numbers = [int(file.base_name) for file in files if file.base_name.isdigit()]
-    if not numbers:
-        return None
-    with filesystem.open_input_file(f"{path}/offsets/{max(numbers)}") as opened:
+    files = filesystem.get_file_info(fs.FileSelector(directory, allow_not_found=True))
+    return {int(file.base_name) for file in files if file.base_name.isdigit()}
+
+
+def _progress_in(filesystem: Any, path: str, number: int, topic: str) -> Progress | None:
+    """Where the topic is at the end of a micro-batch."""
+    with filesystem.open_input_file(f"{path}/{PLANNED}/{number}") as opened:
         lines = opened.read().decode().splitlines()
     found = [progress for line in lines if (progress := _parse(line, topic)) is not None]
     if len(found) > 1:
         raise BadOption(
-            f"the query reads topic {topic!r} {len(found)} times: "
-            "maxOffsetsPerTrigger cannot tell its positions apart"
+            f"the query reads topic {topic!r} {len(found)} times: its positions cannot be told "
+            "apart in the checkpoint, which maxOffsetsPerTrigger and groupId need"
         )
     return found[0] if found else None
 

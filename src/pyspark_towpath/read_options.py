@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark_towpath.connection import CONNECTION_OPTIONS, settings_of
 from pyspark_towpath.names import BadOption, by_name, flag, whole_number
+from towpath.metadata.keys.groups import fits
 from towpath.reading.slice_rows import TimeRange
 from towpath.reading.stores import Stores
 
@@ -33,7 +34,7 @@ BOTH = (
     "timestampBefore",
 )
 BATCH_ONLY = ("endingOffsets", "endingTimestamp", "asOf")
-STREAM_ONLY = ("maxOffsetsPerTrigger", "checkpointLocation", "failOnDataLoss")
+STREAM_ONLY = ("maxOffsetsPerTrigger", "checkpointLocation", "failOnDataLoss", "groupId")
 SPARKS_OWN = ("path",)
 
 
@@ -75,6 +76,8 @@ class ReadOptions:
     offsets_max: int | None = None
     checkpoint: str | None = None
     fail_on_data_loss: bool = True
+    group_id: str | None = None
+    """Whose committed offsets tell how far a stream has come."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, is_streaming: bool = False) -> ReadOptions:
@@ -103,7 +106,15 @@ class ReadOptions:
             offsets_max=_number(options, "maxOffsetsPerTrigger"),
             checkpoint=options.get("checkpointLocation"),
             fail_on_data_loss=flag("failOnDataLoss", options.get("failOnDataLoss", "true")),
+            group_id=_group_id(options),
         )
+
+
+def _group_id(options: Mapping[str, str]) -> str | None:
+    group_id = options.get("groupId")
+    if group_id is not None and not (group_id and fits(group_id)):
+        raise BadOption(f"option 'groupId' wants the name of a group, not {group_id[:80]!r}")
+    return group_id
 
 
 def known_options(given: Mapping[str, str]) -> dict[str, str]:

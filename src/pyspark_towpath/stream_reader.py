@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from pyspark_towpath.between_tasks import lighten
+from pyspark_towpath.between_tasks import lighten, settle_in
+from pyspark_towpath.group_progress import GroupProgress
 from pyspark_towpath.names import BadOption
 from pyspark_towpath.planning import SlicePartition, slices
 from pyspark_towpath.progress import Progress, last_in_checkpoint, limited
@@ -40,6 +41,7 @@ class TopicStreamReader(DataSourceStreamReader):
         self._initial: Progress | None = None
         self._reached: Progress | None = None
         """The end of the last micro-batch, once it is known."""
+        self._group = GroupProgress.of(options)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names.
         """Where a query begins that has no checkpoint."""
@@ -47,6 +49,8 @@ class TopicStreamReader(DataSourceStreamReader):
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where the next micro-batch ends."""
+        if self._group is not None:
+            self._group.batch_is_done()
         latest = self._options.stores.at_one_moment(self._ends)
         limit = self._options.offsets_max
         if limit is None:
@@ -64,16 +68,26 @@ class TopicStreamReader(DataSourceStreamReader):
 
         found = slices(self._options, self._wanted, self._options.stores.at_one_moment(plan))
         self._reached = last
+        if self._group is not None:
+            self._group.batch_is_planned(first, last)
         return found
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """In a worker: the rows of a slice."""
+        settle_in()
         if isinstance(partition, SlicePartition):
             yield from rows_of_slice(self._options.stores, self._wanted, partition.value)
         lighten()
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark has everything before `end`; nothing is kept for it."""
+        """Spark has everything before `end`; nothing is kept for it, but its group is told."""
+        if self._group is not None:
+            self._group.reached(Progress.from_dict(end))
+
+    def stop(self) -> None:
+        """The query ends."""
+        if self._group is not None:
+            self._group.query_ends()
 
     def _position(self) -> Progress:
         """Where the next micro-batch begins."""
