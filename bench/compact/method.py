@@ -6,17 +6,18 @@ METHOD = """\
 Every row is held against something measured in the same run, and the ratio is taken within each
 run, then the median over the runs; in brackets the least and the greatest.
 
-- **Compaction**: one round of the pipeline with its default settings (`local[*,4]`) over a topic of
-  4 partitions, from planning to the commit, against `kafka + spark`: Apache Kafka holding the same
-  records, read with Spark's Kafka source and written with Iceberg's own writer to a table of the
-  same columns (`local[*]`, files as catalog, 4 GiB heap, everything else as it comes, which is what
-  a user runs). `kafka + spark, tuned` is the same with the fastest settings that were found (one
-  task per partition, no shuffle and no sort, zstd level 1 as ours, no statistics of keys and
-  values, large polls and fetches, ParallelGC). All sessions use the same Java, and have just done a
-  smaller topic of the same records. MB are keys and values, uncompressed. CPU time is that of the
-  driver, its JVM and its Python workers, children that ended included; Kafka's broker, which the
-  other way also needs, is not counted (`broker_cpu_seconds` in `compact.json`). Our files are
-  synced to the disk before they count, the other's are left to the kernel.
+- **Compaction**: one round of the pipeline with its default settings (`local[*,4]`) over a topic
+  of 4 partitions, from planning to the commit, the median one of three rounds on every side,
+  against `kafka + spark`: Apache Kafka holding the same records, read with Spark's Kafka source
+  and written with Iceberg's own writer to a table of the same columns (`local[*]`, files as
+  catalog, 4 GiB heap, everything else as it comes, which is what a user runs). `kafka + spark,
+  tuned` is the same with the fastest settings that were found (one task per partition, no shuffle
+  and no sort, zstd level 1 as ours, no statistics of keys and values, large polls and fetches,
+  ParallelGC). All sessions use the same Java, and have just done a smaller topic of the same
+  records. MB are keys and values, uncompressed. CPU time is that of the driver, its JVM and its
+  Python workers, children that ended included; Kafka's broker, which the other way also needs, is
+  not counted (`broker_cpu_seconds` in `compact.json`). Our files are synced to the disk before
+  they count, the other's are left to the kernel.
 - **Fetch from Parquet**: librdkafka in C reads the topic from offset 0, from a broker process that
   has just started, before and after the compaction; the page cache is warm. What the broker loads
   when it reads its first Parquet file, of another topic, is not in it (`first_fetch` in

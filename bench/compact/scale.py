@@ -17,6 +17,10 @@ class Scale:
     warmup_bytes: int
     """The same of the topic that each session compacts first: a JVM compiles while it works."""
 
+    rounds: int
+    """Measured rounds of each system within a run; the median one counts. A round of ours takes a
+    second or two, and the machine is not quiet for every one of them."""
+
     memory_backlog_bytes: int
     """The larger one of the two backlogs whose memory is compared."""
 
@@ -34,6 +38,7 @@ class Scale:
 FULL = Scale(
     backlog_bytes=500 * MB,
     warmup_bytes=100 * MB,
+    rounds=3,
     memory_backlog_bytes=2_000 * MB,
     memory_given_bytes=200 * MB,
     lag_seconds=60.0,
@@ -43,6 +48,7 @@ FULL = Scale(
 QUICK = Scale(
     backlog_bytes=50 * MB,
     warmup_bytes=20 * MB,
+    rounds=1,
     memory_backlog_bytes=240 * MB,
     memory_given_bytes=200 * MB,
     lag_seconds=20.0,
