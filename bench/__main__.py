@@ -28,8 +28,8 @@ from bench.scale import FULL, QUICK
 if TYPE_CHECKING:
     from bench.shared.suite import Suite
 
-BROKER, COMPACT, READ = "broker", "compact", "read"
-SUITES = (BROKER, COMPACT, READ)
+BROKER, COMPACT, READ, GROUPS = "broker", "compact", "read", "groups"
+SUITES = (BROKER, COMPACT, READ, GROUPS)
 RUNS = 3
 RUNS_MAX = 99
 
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _suite(name: str) -> Suite[Any]:
-    """Loaded only when it is asked for: it brings the pipeline along."""
+    """Loaded only when it is asked for: it may bring the pipeline along."""
     found: Suite[Any] = importlib.import_module(f"bench.{name}.suite").SUITE
     return found
 

@@ -18,7 +18,7 @@ from bench.errors import MeasurementFailed
 from bench.read.repeated import alternating, middle
 from bench.read.rows import BOTH, PLACES, SHAPES, TABLE, TAIL, read_id
 from bench.read.scale import Scale
-from bench.read.systems import started, user_spark
+from bench.read.systems import user_spark
 from bench.results import Measurement
 from bench.shared.fill import PARTITIONS, Filled, bootstrap_of, fill, fill_more
 from bench.shared.part import MB, Context, Part
@@ -27,6 +27,7 @@ from bench.shared.rows import KAFKA_SPARK, TOWPATH, TUNED_SPARK
 from bench.shared.session import Session
 from bench.shared.shapes import Shape
 from bench.shared.spark import PLAIN, TUNED, TUNED_CONSUMER
+from bench.shared.started import started
 from bench.systems import Kafka, System, Towpath
 
 PREFIXES = ("read", "read-records", "read-tuned", "read-cpu")

@@ -18,7 +18,7 @@ from bench.errors import MeasurementFailed
 from bench.read.repeated import alternating, middle
 from bench.read.rows import SHAPES
 from bench.read.scale import Scale
-from bench.read.systems import started, user_spark
+from bench.read.systems import user_spark
 from bench.results import Measurement
 from bench.shared.fill import PARTITIONS, bootstrap_of
 from bench.shared.part import MB, Context, Part
@@ -27,6 +27,7 @@ from bench.shared.rows import KAFKA_SPARK, TOWPATH
 from bench.shared.session import Session
 from bench.shared.shapes import Shape
 from bench.shared.spark import PLAIN
+from bench.shared.started import started
 from bench.systems import Kafka, System, Towpath
 
 OFFSETS_TIMEOUT_S = 30

@@ -1,4 +1,4 @@
-"""Brokers and Spark sessions that the parts start."""
+"""Spark sessions that the parts start."""
 
 from __future__ import annotations
 
@@ -8,19 +8,6 @@ from collections.abc import Iterator
 from bench.read.scale import Scale
 from bench.shared.part import Context
 from bench.shared.session import Session
-from bench.systems import System
-
-
-@contextlib.contextmanager
-def started(system: System) -> Iterator[System]:
-    """A broker that runs while the context lasts, without the record that `System.start`
-    produces."""
-    try:
-        system.format()
-        system.process.start()
-        yield system
-    finally:
-        system.kill()
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from tests.integration.harness.server_process import ServerProcess
 
 from bench.client import Client
 from bench.read.scale import Scale
-from bench.read.systems import started, user_spark
+from bench.read.systems import user_spark
 from bench.results import Measurement
 from bench.shared.fill import PARTITIONS, bootstrap_of
 from bench.shared.lag_samples import Lags, Seen, SeenByPartition, summary
@@ -26,6 +26,7 @@ from bench.shared.process_tree import tree_cpu_seconds
 from bench.shared.rows import KAFKA_SPARK, MAX_AGE, TOWPATH
 from bench.shared.session import Session
 from bench.shared.spark import PLAIN
+from bench.shared.started import started
 from bench.shared.steady import Steady
 from bench.shared.towpath_up import towpath_up, wait, wal_max_age_s
 from bench.shared.watcher import Watcher

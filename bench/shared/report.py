@@ -17,6 +17,11 @@ from bench.shared.rows import Row
 Draw = Callable[[Any, Results], Any]
 """Makes a figure with pyplot; None if what it shows was not measured."""
 
+SPARK_VERSIONS = (
+    "Python {python}, pyspark {pyspark}, pyiceberg {pyiceberg}, DuckDB {duckdb}, "
+    "Java {spark_java} for all Sparks, Apache Kafka {kafka}, Iceberg for Spark {iceberg}"
+)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -28,6 +33,9 @@ class Report:
 
     plots: Mapping[str, Draw] = field(default_factory=dict)
     """By name."""
+
+    versions: str = SPARK_VERSIONS
+    """What it ran with, to be filled from the environment."""
 
 
 QUICK_WARNING = """\
@@ -74,7 +82,7 @@ def page(report: Report, results: Results) -> str:
     met, judged = results.count_goals()
     parts = [
         f"# {report.title}\n",
-        environment_line(results),
+        environment_line(report, results),
         *([QUICK_WARNING] if results.settings.get("quick") else []),
         report.method,
         "## Results\n",
@@ -91,7 +99,7 @@ def page(report: Report, results: Results) -> str:
     return "\n".join(parts)
 
 
-def environment_line(results: Results) -> str:
+def environment_line(report: Report, results: Results) -> str:
     """What it ran on, in a sentence."""
     known = results.environment
     runs = results.settings.get("runs", 1)
@@ -99,10 +107,7 @@ def environment_line(results: Results) -> str:
     return (
         f"{known['date']}, commit {known['commit']}: {known['cores']} cores ({known['cpu']}), "
         f"{known['memory_gib']} GiB, Linux {known['kernel']}, {known['file_system']}; "
-        f"Python {known['python']}, pyspark {known['pyspark']}, pyiceberg {known['pyiceberg']}, "
-        f"DuckDB {known['duckdb']}, Java {known['spark_java']} for all Sparks, "
-        f"Apache Kafka {known['kafka']}, Iceberg for "
-        f"Spark {known['iceberg']}; load before the start {known['load']}; {kind}"
+        f"{report.versions.format(**known)}; load before the start {known['load']}; {kind}"
         f"{'one run' if runs == 1 else f'medians of {runs} runs'}.\n"
     )
 

@@ -6,7 +6,7 @@ import argparse
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic
@@ -35,6 +35,8 @@ class Suite(Generic[S]):
     full: S
     quick: S
     report: Report
+    environment: Callable[[Path], dict[str, object]] = describe
+    """Tells what it runs on and with, given the directory of the brokers' data."""
 
     def list_rows(self) -> None:
         """Print the ids that `--only` takes."""
@@ -57,7 +59,7 @@ class Suite(Generic[S]):
         if any(self.rows.by_id[row].peer in (KAFKA_SPARK, TUNED_SPARK) for row in wanted):
             spark_jars()
         settings = {"quick": options.quick, "only": patterns, "runs": runs, **scale.to_json()}
-        results = Results(self.rows, describe(CACHE), settings)
+        results = Results(self.rows, self.environment(CACHE), settings)
         work = Workspace(self.rows.suite, scale.disk_free_bytes_min)
         try:
             for number in range(runs):

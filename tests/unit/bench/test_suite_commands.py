@@ -1,4 +1,4 @@
-"""`towpath bench compact` and `read`: one real measurement of each."""
+"""`towpath bench compact`, `read` and `groups`: one real measurement of each."""
 
 from __future__ import annotations
 
@@ -38,6 +38,21 @@ def test_a_query_of_a_quick_run(tmp_path: Path) -> None:
     assert not told["failures"]
     assert set(told["rows"]["sql-cold"]) == {"towpath", "duckdb on the bare files"}
     assert "count of a million records" in (tmp_path / "read.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.needs_server
+def test_groups_of_a_quick_run(tmp_path: Path) -> None:
+    if missing_packages() and os.geteuid() != 0:
+        pytest.skip(f"needs Debian packages: {missing_packages()}")
+    rows = ["first-classic", "first-consumer", "heartbeats-classic", "heartbeats-consumer",
+            "commits-consumer"]  # fmt: skip
+    done = call("groups", "--quick", "--only", ",".join(rows), "--output", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads((tmp_path / "groups.json").read_text())
+    assert not told["failures"]
+    assert all(set(told["rows"][row]) == {"towpath", "kafka"} for row in rows)
+    assert "first assignment, consumer protocol" in (tmp_path / "groups.md").read_text()
 
 
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:

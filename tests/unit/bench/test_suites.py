@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from bench.compact.suite import SUITE as COMPACT
+from bench.groups.suite import SUITE as GROUPS
 from bench.read.suite import SUITE as READ
 from bench.shared.bounds import Bound
 from bench.shared.suite import Suite
@@ -18,7 +19,7 @@ from towpath.cli.main import run
 TIMEOUT_S = 60
 
 
-@pytest.fixture(params=[COMPACT, READ], ids=lambda suite: suite.rows.suite)
+@pytest.fixture(params=[COMPACT, READ, GROUPS], ids=lambda suite: suite.rows.suite)
 def suite(request: pytest.FixtureRequest) -> Suite[Any]:
     """Each of them."""
     found: Suite[Any] = request.param
