@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.integration.harness.java_tools import java_command, java_tool
@@ -35,11 +36,11 @@ log.cleaner.dedupe.buffer.size=4194304
 
 
 class KafkaPeer:
-    """A running Apache Kafka broker."""
+    """A running Apache Kafka broker. `settings` are properties that override those above."""
 
     is_kafka = True
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.kafka_port = free_ports(1)
         self.bootstrap = f"127.0.0.1:{self.kafka_port}"
         self.data_dir = directory / "kafka-data"
@@ -50,6 +51,8 @@ class KafkaPeer:
                 controller_port=free_ports(1),
                 data_dir=self.data_dir,
             )
+            # Of two lines with the same name Java takes the last.
+            + "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
         )
         self.process = ServerProcess(
             java_command("kafka.Kafka", str(self._settings_file), heap_mb=HEAP_MB),

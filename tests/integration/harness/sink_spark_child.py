@@ -17,11 +17,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pyspark_towpath import prepare
+
 
 def main() -> None:
     """Start the session that the first line describes, then answer one line after the other."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # What the JVM and Spark say goes to the log.
+    prepare()
     builder = SparkSession.builder
     for name, value in json.loads(sys.stdin.readline()).items():
         builder = builder.config(name, value)

@@ -15,6 +15,8 @@ from typing import Any, BinaryIO
 
 from pyspark.sql import SparkSession
 
+from pyspark_towpath import prepare
+
 LENGTH_BYTES = 8
 
 
@@ -37,6 +39,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # What the JVM and Spark say goes to the log.
     commands = sys.stdin.buffer
+    prepare()
     builder = SparkSession.builder.master("local[2]")
     for name, value in receive(commands).items():
         builder = builder.config(name, value)
