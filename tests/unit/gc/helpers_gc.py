@@ -98,6 +98,10 @@ class StoredTopics(Topics):
     def all(self) -> Iterable[Topic]:
         return self.found
 
+    @property
+    def changes(self) -> int:
+        raise NotImplementedError
+
     def get(self, name: str) -> Topic | None:
         raise NotImplementedError
 
