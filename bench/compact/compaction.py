@@ -1,7 +1,8 @@
 """Compaction of a backlog beside Spark's own way, and fetches of it from WAL and from Parquet.
 
-Both systems hold the same records, and both sessions are warm: each has just compacted a smaller
-topic of the same records. The wall clock and the CPU time are those of one round, from planning to
+Both systems hold the same records, and both sessions are warm: each was started for this shape of
+records, whose place in the order should not matter, and has just compacted a smaller topic of them.
+The wall clock and the CPU time are those of one round, from planning to
 the commit, the median one of several; the CPU time is that of the driver, its JVM and its Python
 workers. That of Kafka's broker, which Spark reads from, is told apart.
 """
@@ -77,12 +78,26 @@ class _Side:
     name: str
     system: System
     sessions: Mapping[str, Session]
-    """By the name under which their values are kept."""
+    """Of the shape that is measured, by the name under which their values are kept."""
 
     def __init__(self, context: Context[Scale]) -> None:
         self.context = context
 
     def measure(self, shape: Shape) -> None:
+        """Compact topics of this shape with new sessions."""
+        with contextlib.ExitStack() as stack:
+            self.sessions = {
+                name: stack.enter_context(session) for name, session in self.start(shape).items()
+            }
+            for session in self.sessions.values():
+                session.answer()
+            self.compact(shape)
+
+    def start(self, shape: Shape) -> dict[str, Session]:
+        """New sessions, which may not be up yet."""
+        raise NotImplementedError
+
+    def compact(self, shape: Shape) -> None:
         """Fill and compact a topic of this shape."""
         self.warm_up(shape)
         filled = self.fill(shape)
@@ -137,16 +152,17 @@ class _Ours(_Side):
 
     def __init__(self, context: Context[Scale], stack: contextlib.ExitStack) -> None:
         super().__init__(context)
-        directory = context.directory / "towpath"
-        self.system = Towpath(directory, context.program)
+        self._directory = context.directory / "towpath"
+        self.system = Towpath(self._directory, context.program)
         stack.callback(self.system.kill)
         self.system.process.start()
-        log = directory / "compactor.log"
-        session = stack.enter_context(TowpathSession(directory / "data", log))
-        session.answer()
-        self.sessions = {TOWPATH: session}
 
-    def measure(self, shape: Shape) -> None:
+    def start(self, shape: Shape) -> dict[str, Session]:
+        """One compactor."""
+        log = self._directory / "compactor.log"
+        return {TOWPATH: TowpathSession(self._directory / "data", log)}
+
+    def compact(self, shape: Shape) -> None:
         """Fill and compact one topic after the other: the compactor takes on all there is. Fetch
         the last one before and after."""
         warm = self.warm_up(shape)
@@ -203,16 +219,17 @@ class _Theirs(_Side):
         self.system.format()
         stack.callback(self.system.kill)
         self.system.process.start()
-        bootstrap = bootstrap_of(self.system)
-        sessions = {}
-        for name, style in ((KAFKA_SPARK, PLAIN), (TUNED_SPARK, TUNED)):
-            directory = context.make_directory(f"spark-{style}")
-            session = SparkSession(directory, bootstrap, style, directory / "spark.log")
-            sessions[name] = stack.enter_context(session)
-            session.answer()
-        self.sessions = sessions
 
     def measure(self, shape: Shape) -> None:
         """Only what is compared: Kafka's fetches are the broker's benchmark."""
         if self.context.wants(*_compared_rows(shape)):
             super().measure(shape)
+
+    def start(self, shape: Shape) -> dict[str, Session]:
+        """One session of each style."""
+        sessions: dict[str, Session] = {}
+        for name, style in ((KAFKA_SPARK, PLAIN), (TUNED_SPARK, TUNED)):
+            directory = self.context.make_directory(f"spark-{style}-{shape.id}")
+            log = directory / "spark.log"
+            sessions[name] = SparkSession(directory, bootstrap_of(self.system), style, log)
+        return sessions
