@@ -20,8 +20,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 RECORDS_PER_TURN_MAX = 200
 IDLE_S = 0.01
 COMMIT_INTERVAL_S = 0.5
-COMMIT_ATTEMPTS_MAX = 5
-"""Of a member that gives partitions up: a broker may die while it commits."""
+COMMIT_TIMEOUT_S = 15.0
+"""How long a member that gives partitions up tries to commit: a broker may die meanwhile, and a
+member of the consumer protocol may not have heard of its new epoch yet."""
+COMMIT_PAUSE_S = 0.1
 
 
 def tell(kind: str, member: str, *values: Any) -> None:
@@ -37,8 +39,10 @@ class CrowdMember:
         self._topic = settings["topic"]
         self._owned: set[int] = set()
         self._done: dict[int, int] = {}
-        self._sent: dict[int, int] = {}
-        """The last commit of each partition that is still owned."""
+        """Where to go on in each owned partition of which a record was processed."""
+        self._committed: dict[int, int] = {}
+        """What of it was committed, as far as the broker has answered."""
+        self._is_committing = False
         self._runs: dict[int, list[int]] = {}
         """First and last offset of what was processed and not told yet, by partition."""
         self._commit_due_s = time.monotonic() + COMMIT_INTERVAL_S
@@ -63,8 +67,8 @@ class CrowdMember:
             elif partition is not None and offset is not None:
                 self._process(partition, offset)
         self._tell_runs()
-        if self._done and time.monotonic() >= self._commit_due_s:
-            self._commit(asynchronous=True)
+        if time.monotonic() >= self._commit_due_s and not self._is_committing:
+            self._commit_later()
         return count > 0
 
     def leave(self) -> None:
@@ -89,40 +93,49 @@ class CrowdMember:
             tell("processed", self.name, partition, first, last)
         self._runs = {}
 
-    def _commit(self, *, asynchronous: bool) -> None:
+    def _uncommitted(self) -> list[TopicPartition]:
+        return [
+            TopicPartition(self._topic, partition, offset)
+            for partition, offset in self._done.items()
+            if self._committed.get(partition) != offset
+        ]
+
+    def _commit_later(self) -> None:
+        """Send what is not committed; `_on_commit` is told how that went."""
+        self._commit_due_s = time.monotonic() + COMMIT_INTERVAL_S
+        offsets = self._uncommitted()
+        if not offsets:
+            return
+        sys.stdout.flush()
+        try:
+            self._client.commit(offsets=offsets)
+            self._is_committing = True
+        except KafkaException as refused:
+            tell("error", self.name, refused.args[0].name())
+
+    def _commit_now(self) -> None:
+        """Commit everything, before somebody else goes on with it."""
         self._tell_runs()
         sys.stdout.flush()
-        offsets = [TopicPartition(self._topic, p, o) for p, o in self._done.items()]
-        self._sent |= self._done
-        self._done = {}
-        self._commit_due_s = time.monotonic() + COMMIT_INTERVAL_S
-        if asynchronous:
+        deadline_s = time.monotonic() + COMMIT_TIMEOUT_S
+        while (offsets := self._uncommitted()) and time.monotonic() < deadline_s:
             try:
-                self._client.commit(offsets=offsets)
-            except KafkaException as refused:
-                self._not_committed(refused.args[0], offsets)
-            return
-        for _ in range(COMMIT_ATTEMPTS_MAX):
-            try:
-                self._client.commit(offsets=offsets, asynchronous=False)
-                return
+                self._note_committed(self._client.commit(offsets=offsets, asynchronous=False))
             except KafkaException as refused:
                 tell("error", self.name, refused.args[0].name())
+                time.sleep(COMMIT_PAUSE_S)
 
     def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        self._is_committing = False
         if error is not None:
-            self._not_committed(error, partitions)
-            return
-        good = {p.partition: p.offset for p in partitions if p.error is None and p.offset >= 0}
-        tell("committed", self.name, good)
+            tell("error", self.name, error.name())
+        else:
+            self._note_committed(partitions)
 
-    def _not_committed(self, error: KafkaError, offsets: list[TopicPartition]) -> None:
-        """Try again with the next commit, unless the partition was given up since: somebody else
-        may have gone on with it."""
-        tell("error", self.name, error.name())
-        for place in offsets:
-            if self._sent.get(place.partition) == place.offset:
-                self._done.setdefault(place.partition, place.offset)
+    def _note_committed(self, partitions: list[TopicPartition]) -> None:
+        good = {p.partition: p.offset for p in partitions if p.error is None and p.offset >= 0}
+        self._committed |= {p: o for p, o in good.items() if p in self._owned}
+        tell("committed", self.name, good)
 
     def _on_assign(self, _: Any, partitions: list[TopicPartition]) -> None:
         given = sorted(p.partition for p in partitions)
@@ -131,8 +144,7 @@ class CrowdMember:
 
     def _on_revoke(self, _: Any, partitions: list[TopicPartition]) -> None:
         taken = sorted(p.partition for p in partitions)
-        if self._done:
-            self._commit(asynchronous=False)
+        self._commit_now()
         self._drop(taken)
         tell("revoked", self.name, taken)
 
@@ -145,7 +157,7 @@ class CrowdMember:
     def _drop(self, taken: list[int]) -> None:
         self._owned -= set(taken)
         self._done = {p: o for p, o in self._done.items() if p in self._owned}
-        self._sent = {p: o for p, o in self._sent.items() if p in self._owned}
+        self._committed = {p: o for p, o in self._committed.items() if p in self._owned}
 
 
 def _read_commands(commands: queue.SimpleQueue[list[str]]) -> None:

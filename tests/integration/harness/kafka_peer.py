@@ -29,6 +29,8 @@ transaction.state.log.num.partitions=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
+# Many tests write records of years ago, which retention would remove in the middle of one.
+log.retention.check.interval.ms=86400000
 # Small files and buffers: the tests make thousands of partitions on a small machine.
 log.index.size.max.bytes=65536
 log.cleaner.dedupe.buffer.size=4194304

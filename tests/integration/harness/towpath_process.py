@@ -13,6 +13,12 @@ from tests.integration.harness.server_process import ServerProcess
 from tests.integration.harness.waiting import wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+DEFAULTS = {
+    "iceberg_enabled": "false",
+    # Many tests write records of years ago, which retention would remove in the middle of one.
+    "log_retention_check_interval_ms": "86400000",
+}
+"""What these brokers are told unless a test says otherwise."""
 
 
 class TowpathProcess:
@@ -42,7 +48,7 @@ class TowpathProcess:
         self._log_file = directory / "towpath.log"
         self._settings = {
             "TOWPATH_" + name.upper().replace(".", "_"): value
-            for name, value in {"iceberg_enabled": "false", **(settings or {})}.items()
+            for name, value in {**DEFAULTS, **(settings or {})}.items()
         }
         self.process = self._make_process(env or {})
 
