@@ -59,10 +59,10 @@ class Duty:
         self._timer_at_ms = 0
         self._timers_are_due = False
         # Digests
-        self._digests: dict[int, int] = {}
-        """By broker, when a digest was noticed that is not read yet."""
-        self._gap_ms: int | None = None
-        """When digests may have been missed; all have to be read."""
+        self._digests: set[int] = set()
+        """The brokers whose digests have changed since they were read."""
+        self._has_gap = False
+        """Whether digests may have been missed: all have to be read."""
         self._learned: dict[str, int] = {}
         """By key, the version of the digest that was last read."""
         self._digest_timer: asyncio.TimerHandle | None = None
@@ -88,7 +88,7 @@ class Duty:
     def has_work(self) -> bool:
         """Whether `work` has something to do."""
         return self._paused is None and (
-            (self._timers.any and not self._lease_is_known)
+            self._wants_lease
             or self._sweep_is_due
             or self._timers_are_due
             or self._digest_is_due
@@ -96,8 +96,14 @@ class Duty:
         )
 
     @property
+    def _wants_lease(self) -> bool:
+        """Whether somebody must run the group's timers, and this broker does not know that anybody
+        does. Nobody did, perhaps, while there were none."""
+        return self._timers.any and (not self._lease_is_known or self._lease is None)
+
+    @property
     def _has_unread_digests(self) -> bool:
-        return bool(self._digests) or self._gap_ms is not None
+        return bool(self._digests) or self._has_gap
 
     def state_changed(self, state: GroupState | None, settings: GroupSettings) -> None:
         """The group has a new state, or new settings."""
@@ -122,13 +128,13 @@ class Duty:
 
     def digest_changed(self, broker_id: int) -> None:
         """The watch tells of another broker's digest."""
-        self._digests[broker_id] = self._now()
+        self._digests.add(broker_id)
         self._wake()
 
     def lose_track(self) -> None:
         """The watch has a gap."""
         self._lease_is_known = False
-        self._gap_ms = self._now()
+        self._has_gap = True
         self._wake()
 
     def note(self, member_id: str) -> None:
@@ -188,7 +194,7 @@ class Duty:
         self._schedule()
 
     async def _work(self) -> list[Timer]:
-        if not self._lease_is_known:
+        if self._wants_lease or not self._lease_is_known:
             await self._settle_lease()
         if self._sweep_is_due:
             self._sweep_is_due = False
@@ -293,29 +299,40 @@ class Duty:
 
     async def _read_digests(self) -> None:
         """Learn from the holder's point of view what the others have seen."""
-        while self._gap_ms is not None:
-            gap_ms = self._gap_ms
-            prefix = keys.seen_prefix(self._group_id)
-            rows = await self._store.scan(prefix, prefix_end(prefix)) if self.is_holder else ()
-            for row in rows:
-                self._learn(row, gap_ms)
-            if self._gap_ms == gap_ms:
-                self._gap_ms = None
+        while self._has_gap:
+            self._has_gap = False  # What is missed from now on makes it one again.
+            try:
+                await self._read_all_digests()
+            except BaseException:
+                self._has_gap = True
+                raise
         while self._digests:
-            broker_id = next(iter(self._digests))
-            noticed_ms = self._digests[broker_id]
-            if self.is_holder:
-                found = await self._store.get(keys.seen(self._group_id, broker_id))
-                if found is not None:
-                    self._learn(found, noticed_ms)
-            if self._digests.get(broker_id) == noticed_ms:
-                del self._digests[broker_id]
+            broker_id = min(self._digests)
+            self._digests.discard(broker_id)
+            try:
+                await self._read_digest(broker_id)
+            except BaseException:
+                self._digests.add(broker_id)
+                raise
 
-    def _learn(self, row: KeyValue, noticed_ms: int) -> None:
-        """Take in a digest, unless it is known: what it tells would seem to have just happened."""
+    async def _read_all_digests(self) -> None:
+        if self.is_holder:
+            prefix = keys.seen_prefix(self._group_id)
+            for row in await self._store.scan(prefix, prefix_end(prefix)):
+                self._learn(row)
+
+    async def _read_digest(self, broker_id: int) -> None:
+        if self.is_holder:
+            found = await self._store.get(keys.seen(self._group_id, broker_id))
+            if found is not None:
+                self._learn(found)
+
+    def _learn(self, row: KeyValue) -> None:
+        """Take in a digest, unless it is known: what it tells would seem to have just happened. It
+        may be newer than whatever made this broker read it, so its ages count from now on."""
         if self._learned.get(row.key) != row.version:
             self._learned[row.key] = row.version
-            self.seen.learn(SeenDigest.decode(row.value), noticed_ms)
+            self.seen.learn(SeenDigest.decode(row.value), self._now())
 
     def _plan_digest(self, silence_ms: int | None) -> None:
         """Tell the holder in time that a member is here, if another broker is the holder."""

@@ -1,9 +1,10 @@
 """Which members of a group are alive, as far as one broker knows.
 
 A broker notes the members that talk to it. If another broker holds the group's lease, what it has
-noted goes into a digest key now and then; the holder reads the digests of the others. So nothing is
-written per heartbeat, and nobody is expired who talks to another broker. A member that turns up at
-a broker after a longer silence is told of at once: the holder may be about to expire it.
+noted goes into a digest key now and then, while there is news; the holder reads the digests of the
+others. So nothing is written per heartbeat, and nobody is expired who talks to another broker. A
+member that turns up at a broker after a longer silence is told of at once: the holder may be about
+to expire it.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ class Seen:
             del self._waiting[member_id]
         self.note(member_id, now_ms)
 
-    def learn(self, digest: SeenDigest, noticed_ms: int) -> None:
+    def learn(self, digest: SeenDigest, read_ms: int) -> None:
         """Another broker has told which members it has seen. Its ages count from when the digest
-        was noticed: late news make members younger, never older."""
+        was read: late news make members younger, never older."""
         for member_id, age_ms in digest.ages_ms.items():
-            at_ms = noticed_ms - age_ms
+            at_ms = read_ms - age_ms
             if at_ms > self._elsewhere.get(member_id, at_ms - 1):
                 self._elsewhere[member_id] = at_ms
 
@@ -89,12 +90,12 @@ class Seen:
         return bool(self._told or self._waiting)
 
     def digest(self, now_ms: int) -> SeenDigest:
-        """The members seen here since the last digest; the next one starts anew."""
-        told = sorted(self._told.union(self._waiting))
+        """When each member was last seen here. It tells all of them, because the holder may never
+        read the digests before: one replaces the other, and they vanish with a session."""
         self._told.clear()
         ages_ms = {
             member_id: 0 if member_id in self._waiting else now_ms - self._here[member_id]
-            for member_id in told
+            for member_id in sorted(self._here.keys() | self._waiting.keys())
         }
         return SeenDigest(ages_ms)
 

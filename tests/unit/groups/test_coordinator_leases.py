@@ -387,3 +387,26 @@ async def test_a_digest_goes_with_the_actor(world: World) -> None:
     await there.leave()
     await asyncio.sleep(3 * MINUTE_S)
     assert f"{GROUP}/seen/{other.broker_id:010d}" not in world.stored_keys()
+
+
+@in_virtual_time
+async def test_a_broker_that_saw_an_empty_group_without_holder_takes_its_lease_later(
+    world: World,
+) -> None:
+    one, other = await world.start(2)
+    member = members_of(other, 1)[0]
+    await stable_group([member])
+    await one.groups.view(GROUP)
+    await member.leave()
+    world.brokers.remove(other)
+    await other.stop()
+    # For whatever reason the broker looks: the group is empty, and nobody has the lease.
+    one.groups._actors[GROUP].duty.digest_changed(other.broker_id)
+    await settle()
+    assert world.holder() is None
+    late = members_of(one, 1)[0]
+    await stable_group([late])
+    assert world.holder() == one.broker_id
+    await late.crash()
+    await asyncio.sleep(SESSION_S + SLACK_S)
+    assert world.member_ids() == []

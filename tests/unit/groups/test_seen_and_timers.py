@@ -47,7 +47,7 @@ def test_a_member_that_waits_is_seen_now() -> None:
     assert seen.last_ms("m", 900) == 800
 
 
-def test_a_digest_tells_what_is_new() -> None:
+def test_a_digest_tells_of_everybody_because_it_replaces_the_one_before() -> None:
     seen = Seen()
     seen.note("b", 10)
     seen.note("a", 40)
@@ -55,7 +55,8 @@ def test_a_digest_tells_what_is_new() -> None:
     digest = seen.digest(50)
     assert list(digest.ages_ms.items()) == [("a", 10), ("b", 40), ("c", 0)]
     seen.end_wait("c", 60)
-    assert seen.digest(60).ages_ms == {"c": 0}
+    assert seen.has_news
+    assert seen.digest(60).ages_ms == {"a": 20, "b": 50, "c": 0}
     assert not seen.has_news
 
 
