@@ -123,7 +123,7 @@ class Adoption:
                 self._orphans[group_id] = looks_left - 1
 
     async def _look(self, group_id: str) -> None:
-        """Adopt the group if it has members; remove what a deleted one has left."""
+        """Adopt the group if it needs a holder; remove what a deleted one has left."""
         row = await self._store.get(keys.state(group_id))
         try:
             root = None if row is None else GroupRoot.decode(row.value)
@@ -132,8 +132,14 @@ class Adoption:
             return
         if root is None or root.kind == DEAD:
             await self._groups.sweep(group_id)
-        elif root.state_name != EMPTY:
+        elif _has_timers(root):
             self._adopt(group_id)
 
     def _is_candidate(self, group_id: str) -> bool:
         return self._cluster.leader(key_hash(group_id)) == self._cluster.broker_id
+
+
+def _has_timers(root: GroupRoot) -> bool:
+    """Whether something becomes due. In an empty group these are ids that were given to members
+    which have not joined yet: the next rebalance would wait for them."""
+    return root.state_name != EMPTY or bool(root.fields.get("pending"))

@@ -57,9 +57,10 @@ class GroupLeases:
 
     def _is_mine(self, lease: GroupLease) -> bool:
         """Whether this run of the broker has put the lease. Any of its puts counts: one whose
-        outcome was unknown may come late, after the next one was sent."""
+        outcome was unknown may come late, after the next one was sent. As long as it is there it
+        is ours, whichever of our sessions it belongs to; when that has ended, it vanishes."""
         in_this_run = self._first_epoch < lease.epoch <= self._epoch
-        return lease.broker_id == self._broker_id and in_this_run and not self._is_over()
+        return lease.broker_id == self._broker_id and in_this_run
 
     async def take(self, group_id: str) -> FoundLease | None:
         """Take the lease if nobody has it. The answer is the lease as it is then, ours or not; None
@@ -127,9 +128,6 @@ class GroupLeases:
                 await session.close()
             except MetadataError:
                 return  # It ends by itself.
-
-    def _is_over(self) -> bool:
-        return self._session is None or self._session.expired
 
     async def _live_session(self) -> Session:
         async with self._opening:

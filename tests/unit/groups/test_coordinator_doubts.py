@@ -216,3 +216,18 @@ async def test_another_s_lease_is_not_given_back(world: World) -> None:
     world.state.write([(LEASE, value)], ())
     await leases.release(GROUP)
     assert world.state.get(LEASE) is not None
+
+
+@in_virtual_time
+async def test_a_lease_of_an_older_session_is_ours_as_long_as_it_is_there(world: World) -> None:
+    leases = GroupLeases(world.store(), world.clock, 1, SESSION_TTL_MS)
+    await leases.take(GROUP)
+    older, leases._session = leases._session, None
+    assert older is not None
+    newer = await leases._live_session()
+    world.state.end_session(newer.session_id)
+    found = await leases.find(GROUP)
+    assert found is not None
+    assert found.is_mine
+    await older.close()
+    assert await leases.find(GROUP) is None
