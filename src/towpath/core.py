@@ -125,6 +125,7 @@ class BrokerCore:
             KINDS,
             session_ttl_ms=settings.session_ttl_ms,
             metrics=self._metrics,
+            registration=self.cluster.registration,
         )
         await groups.start()
         stack.push_async_callback(groups.close)

@@ -20,6 +20,7 @@ from towpath.groups.cached import CachedGroup
 from towpath.groups.duty import RETRY_MS, Duty
 from towpath.groups.interface import GroupView
 from towpath.groups.leases import GroupLeases
+from towpath.groups.registration import Asked, Registration
 from towpath.groups.settings import GroupSettings
 from towpath.groups.state import GroupState
 from towpath.groups.step import Env, Step
@@ -58,6 +59,7 @@ class Shared:
     topics: Topics
     settings: GroupSettings
     metrics: Metrics
+    registration: Registration
 
     def env(self, settings: GroupSettings) -> Env:
         """What a step sees now."""
@@ -77,6 +79,8 @@ class _Queued:
 
     step: Step[Any]
     answer: asyncio.Future[Any]
+    alive: KeyIs | None
+    """This broker's registration when the step was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,10 @@ class _Done:
 
     answers: list[tuple[Any, BaseException | None]]
     garbage: tuple[str, ...]
+
+
+def _queued(step: Step[Any], alive: KeyIs | None) -> _Queued:
+    return _Queued(step, asyncio.get_running_loop().create_future(), alive)
 
 
 class GroupActor:
@@ -134,14 +142,15 @@ class GroupActor:
         """The group as it is in memory, unless something newer was told of."""
         return self._cache.view if self._cache.is_fresh else None
 
-    async def apply(self, step: Step[R]) -> R:
+    async def apply(self, step: Step[R], asked: Asked) -> R:
         """Run the step in its turn; see `Groups.apply`."""
         if self._closed or len(self._queue) >= QUEUE_MAX_STEPS:
             raise self._unavailable()
-        answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Queued(step, answer))
+        queued = _queued(step, asked.alive)
+        self._queue.append(queued)
         self._wake()
-        return await answer
+        answer: R = await queued.answer
+        return answer
 
     async def until(
         self, look: Callable[[GroupState | None], R | None], member_id: str | None
@@ -239,8 +248,8 @@ class GroupActor:
         due = await self.duty.work()
         if not due:
             return
-        loop = asyncio.get_running_loop()
-        queued = [_Queued(self.duty.guarded(timer), loop.create_future()) for timer in due]
+        alive = self._shared.registration()
+        queued = [_queued(self.duty.guarded(timer), alive) for timer in due]
         await self._run(queued, self.duty.lease)
         succeeded = all(one.answer.exception() is None for one in queued)
         ran = [t for t, one in zip(due, queued, strict=True) if succeeded and one.answer.result()]
@@ -266,6 +275,7 @@ class GroupActor:
                 queued.answer.set_result(answer)
             else:
                 queued.answer.set_exception(failure)
+                queued.answer.exception()  # Nobody may be listening.
         if done.garbage:
             await self._collect(done.garbage)
 
@@ -280,15 +290,18 @@ class GroupActor:
 
     async def _store_steps(self, batch: list[_Queued], lease: KeyIs | None) -> _Done:
         """Repeat until the steps' common result is stored."""
-        await self._shared.store.barrier()
         for _ in range(ATTEMPTS_MAX):
+            await self._shared.store.barrier()
             await self._freshen()
-            old = self._cache.stored
-            answers, state = self._apply(batch, old.state)
+            old, alive = self._cache.stored, self._shared.registration()
+            answers, state = self._apply(batch, old.state, alive)
             if state is old.state:
                 return _Done(answers, ())
-            new = await self._save(old, state, str(self._shared.runtime.uuid4()), lease)
+            conditions = [condition for condition in (lease, alive) if condition is not None]
+            new = await self._save(old, state, str(self._shared.runtime.uuid4()), conditions)
             if new is None:
+                if lease is not None:
+                    self.duty.lease_changed(None)  # Perhaps it has.
                 continue
             self._count(old.state, state)
             self._show()
@@ -303,15 +316,14 @@ class GroupActor:
             self._shared.metrics.group_rebalances.labels(new.KIND).inc()
 
     async def _save(
-        self, old: Stored, state: GroupState | None, writer: str, lease: KeyIs | None
+        self, old: Stored, state: GroupState | None, writer: str, conditions: Sequence[KeyIs]
     ) -> Stored | None:
-        """What is stored now, or None if another broker has changed the group."""
+        """What is stored now, or None if another broker has changed the group, or a condition does
+        not hold."""
         try:
-            new = await self._shared.groups.save(self.group_id, old, state, writer, lease)
+            new = await self._shared.groups.save(self.group_id, old, state, writer, conditions)
         except VersionConflict:
             self._cache.lose_track()
-            if lease is not None:
-                self.duty.lease_changed(None)  # Perhaps it has.
             return None
         except OutcomeUnknown:
             self._cache.lose_track()
@@ -321,12 +333,16 @@ class GroupActor:
         return new
 
     def _apply(
-        self, batch: list[_Queued], state: GroupState | None
+        self, batch: list[_Queued], state: GroupState | None, alive: KeyIs | None
     ) -> tuple[list[tuple[Any, BaseException | None]], GroupState | None]:
-        """The answers and the state after all steps. A step that raises changes nothing."""
+        """The answers and the state after all steps. A step that raises changes nothing, nor does
+        one that was asked for before this broker was taken for dead."""
         env = self._shared.env(self._cache.settings)
         answers: list[tuple[Any, BaseException | None]] = []
         for queued in batch:
+            if queued.alive != alive:
+                answers.append((None, self._unavailable()))
+                continue
             try:
                 outcome = queued.step(state, env)
             except Exception as error:  # noqa: BLE001 - the caller of this step is told.

@@ -21,6 +21,7 @@ from towpath.groups.configs import GroupConfigs
 from towpath.groups.interface import Groups, GroupView, ListedGroup
 from towpath.groups.leases import GroupLeases
 from towpath.groups.listing import group_ids
+from towpath.groups.registration import Asked, Registration
 from towpath.groups.settings import GroupSettings
 from towpath.groups.state import GroupState
 from towpath.groups.step import Step
@@ -60,6 +61,7 @@ class GroupCoordinator(Groups):
         *,
         session_ttl_ms: int,
         metrics: Metrics | None = None,
+        registration: Registration | None = None,
     ) -> None:
         self.settings = settings
         self.configs = GroupConfigs(store, settings)
@@ -68,7 +70,16 @@ class GroupCoordinator(Groups):
         self._leases = GroupLeases(store, runtime.clock, cluster.broker_id, session_ttl_ms)
         groups = GroupStore(store, kinds)
         metrics = Metrics() if metrics is None else metrics
-        self._shared = Shared(store, groups, self._leases, runtime, topics, settings, metrics)
+        self._shared = Shared(
+            store,
+            groups,
+            self._leases,
+            runtime,
+            topics,
+            settings,
+            metrics,
+            registration or (lambda: None),
+        )
         self._broker_id = cluster.broker_id
         self._actors: dict[str, GroupActor] = {}
         self._by_segment: dict[str, GroupActor] = {}
@@ -112,8 +123,11 @@ class GroupCoordinator(Groups):
         actor.used_ms = self._clock.monotonic_ms()
         return actor.remembered
 
-    async def apply(self, group_id: str, step: Step[R]) -> R:
-        return await self._actor(group_id).apply(step)
+    def asked(self) -> Asked:
+        return Asked(self._shared.registration())
+
+    async def apply(self, group_id: str, step: Step[R], asked: Asked | None = None) -> R:
+        return await self._actor(group_id).apply(step, asked or self.asked())
 
     async def until(
         self,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from towpath.groups.configs import GroupConfigs
+from towpath.groups.registration import Asked
 from towpath.groups.settings import GroupSettings
 from towpath.groups.state import GroupState
 from towpath.groups.step import Step
@@ -56,12 +57,17 @@ class Groups(ABC):
         whoever makes what follows from it conditional on its version."""
         return None
 
+    def asked(self) -> Asked:
+        """For `apply`: a request has come now."""
+        return Asked(None)
+
     @abstractmethod
-    async def apply(self, group_id: str, step: Step[R]) -> R:
+    async def apply(self, group_id: str, step: Step[R], asked: Asked | None = None) -> R:
         """Run the step on the newest state and store what it makes of the group; returns its answer
         once that is certain. Steps of one group run in the order of the calls, and those that wait
         together are stored by one compare-and-set. A caller that stops waiting (is cancelled) does
-        not take its step back."""
+        not take its step back. GroupUnavailable if this broker was taken for dead since the request
+        was `asked` for (by default now): the client is long since elsewhere."""
 
     @abstractmethod
     async def until(

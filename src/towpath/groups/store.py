@@ -123,14 +123,14 @@ class GroupStore:
         old: Stored,
         state: GroupState | None,
         writer: str,
-        lease: KeyIs | None = None,
+        conditions: Sequence[KeyIs] = (),
     ) -> Stored:
         """Replace `old` by `state` (None deletes the group) and return what is stored now.
 
         Raises VersionConflict when the group is not `old` any more, or (where the store has
-        conditions) `lease` is not; nothing is changed then. After
-        OutcomeUnknown the root's `writer` tells whether the change was made. Blobs that are not
-        named any more are left to `collect`.
+        conditions, and unless the group is made or deleted) one of the conditions does not hold;
+        nothing is changed then. After OutcomeUnknown the root's `writer` tells whether the change
+        was made. Blobs that are not named any more are left to `collect`.
         """
         if state is None:
             return await self._delete(group_id, old, writer)
@@ -146,7 +146,7 @@ class GroupStore:
             Put(keys.blob(group_id, n), packer.blobs[n]) for n in root.blobs if n not in old.blobs
         ]
         await self._put_blobs(new)
-        version = await self._put_root(group_id, root, _expectation(old), lease)
+        version = await self._put_root(group_id, root, _expectation(old), conditions)
         return Stored(state, version, writer, blobs=packer.blobs)
 
     async def collect(self, group_id: str, names: Iterable[str]) -> None:
@@ -198,14 +198,14 @@ class GroupStore:
         return Stored(version=version, writer=root.writer, is_dead=True)
 
     async def _put_root(
-        self, group_id: str, root: GroupRoot, expect: Expect, lease: KeyIs | None = None
+        self, group_id: str, root: GroupRoot, expect: Expect, conditions: Sequence[KeyIs] = ()
     ) -> int:
         key, value = keys.state(group_id), root.encode()
-        if lease is None or not self._store.supports_conditions or not isinstance(expect, int):
+        if not conditions or not self._store.supports_conditions or not isinstance(expect, int):
             return await self._store.put(key, value, expect=expect)
-        conditions = (KeyIs(key, expect), lease)
+        wanted = (KeyIs(key, expect), *conditions)
         try:
-            done = await self._store.commit(DOMAIN, puts=[Put(key, value)], expect=conditions)
+            done = await self._store.commit(DOMAIN, puts=[Put(key, value)], expect=wanted)
         except ConditionFailed:
             raise VersionConflict(key, None) from None
         return done.revision
@@ -228,10 +228,16 @@ class GroupStore:
         """Delete offsets and blobs of a group whose root is dead, at this version.
 
         A page is listed before the root is seen to be still dead, so everything on it is older than
-        any successor of the group.
+        any successor of the group. Blobs that are based on the dead root itself stay: somebody
+        writes them who is about to make the group anew.
         """
-        for prefix in (keys.offsets_prefix(group_id), keys.blobs_prefix(group_id)):
-            while rows := await self._page(prefix):
+        assert dead.version is not None
+        offsets, blobs = keys.offsets_prefix(group_id), keys.blobs_prefix(group_id)
+        for start, end in (
+            (offsets, prefix_end(offsets)),
+            (blobs, keys.blobs_based_on(group_id, dead.version)),
+        ):
+            while rows := await self._store.scan(start, end, limit=PAGE_KEYS):
                 if not await self._is_at(group_id, dead):
                     raise VersionConflict(keys.state(group_id), None)
                 await self._delete_rows(group_id, dead, rows)
@@ -255,9 +261,6 @@ class GroupStore:
     async def _is_at(self, group_id: str, stored: Stored) -> bool:
         row = await self._store.get(keys.state(group_id))
         return row is not None and row.version == stored.version
-
-    async def _page(self, prefix: str) -> list[KeyValue]:
-        return await self._store.scan(prefix, prefix_end(prefix), limit=PAGE_KEYS)
 
     async def _scan(self, prefix: str) -> list[KeyValue]:
         rows: list[KeyValue] = []

@@ -132,7 +132,10 @@ class ConditionFailed(MetadataError):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a commit did: the new tail of each append, in the order given, and its revision."""
+    """What a commit did: the new tail of each append, in the order given, and its revision.
+
+    Where the store has conditions, the revision is the version of every key that the commit put.
+    """
 
     tails: tuple[Tail, ...]
     revision: int

@@ -190,6 +190,8 @@ class World:
         self.clock = SimClock(self.loop)
         self.runtime = Runtime(self.clock, random.Random(7), InlineOffload())
         self.state = MemoryState(self.clock)
+        self.checks_registration = False
+        """Whether what brokers write of groups depends on their registration."""
 
     def store(self) -> CountingStore:
         """Another client of the store."""
@@ -216,6 +218,7 @@ class World:
             self.settings,
             KINDS,
             session_ttl_ms=SESSION_TTL_MS,
+            registration=cluster.registration if self.checks_registration else None,
         )
         await groups.start()
         unused = cast(Any, None)

@@ -13,6 +13,7 @@ from tests.unit.groups.helpers_cluster import GROUP, Fault, World, in_virtual_ti
 from towpath.errors import GroupUnavailable
 from towpath.groups.actor import ATTEMPTS_MAX
 from towpath.groups.classic.state import ClassicGroup
+from towpath.groups.registration import Asked
 from towpath.groups.settings import CONSUMER_SESSION_TIMEOUT_MS
 from towpath.groups.state import GroupState
 from towpath.groups.step import Env, Outcome
@@ -282,3 +283,24 @@ async def test_a_root_of_a_newer_release_is_left_alone(world: World) -> None:
         await broker.groups.apply(GROUP, raise_generation)
     assert await broker.groups.list_groups() == []
     assert world.state.get(ROOT).value == b'{"version":2}'  # type: ignore[union-attr]
+
+
+@in_virtual_time
+async def test_what_was_asked_for_before_the_broker_was_taken_for_dead_is_refused(
+    world: World,
+) -> None:
+    world.checks_registration = True
+    [broker] = await world.start()
+    await broker.groups.apply(GROUP, raise_generation)
+    came = broker.groups.asked()
+    assert came.alive is not None
+    # The others take it for dead, which it does not know yet.
+    world.state.write((), [came.alive.key])
+    with pytest.raises(GroupUnavailable):
+        await broker.groups.apply(GROUP, raise_generation, came)
+    while broker.groups.asked() in (came, Asked(None)):  # noqa: ASYNC110 - time is simulated.
+        await asyncio.sleep(1)
+    with pytest.raises(GroupUnavailable):
+        await broker.groups.apply(GROUP, raise_generation, came)
+    assert await broker.groups.apply(GROUP, read_generation) == 1
+    assert await broker.groups.apply(GROUP, raise_generation) == 2

@@ -281,3 +281,20 @@ async def test_the_mark_of_a_root_tells_its_writer(world: World) -> None:
     row = world.state.get(keys.state(GROUP))
     assert row is not None
     assert (GroupRoot.decode(row.value).kind, dead.writer) == (DEAD, "they")
+
+
+@in_virtual_time
+async def test_finishing_a_deletion_leaves_who_makes_the_group_anew_alone(world: World) -> None:
+    store, groups = opened(world)
+    old = await saved(groups, NOTHING, group_of(b"x" * LARGE))
+    dead = await groups.save(GROUP, old, None, "w")
+
+    async def finish() -> None:
+        # Another broker has met the dead root as well.
+        await GroupStore(world.store(), KINDS)._purge(GROUP, dead)
+
+    store.faults = [Fault("put", keys.state(GROUP), action=finish)]
+    new = await groups.save(GROUP, dead, group_of(b"y" * LARGE), "w")
+    assert not store.faults
+    assert (await GroupStore(world.store(), KINDS).load(GROUP)).state == new.state
+    assert blobs(world) == sorted(new.blobs)

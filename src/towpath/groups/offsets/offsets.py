@@ -9,7 +9,8 @@ from towpath.groups.interface import Groups
 from towpath.groups.offsets.commit import OffsetCommit
 from towpath.groups.offsets.reader import OffsetReader, TopicOffsets
 from towpath.groups.offsets.remover import remove_offsets
-from towpath.groups.offsets.writer import OffsetWriter, Registration
+from towpath.groups.offsets.writer import OffsetWriter
+from towpath.groups.registration import Registration
 from towpath.kafka.codec.error_codes import ErrorCode
 from towpath.metadata.store import MetadataError, MetadataStore
 from towpath.topics.interface import Topics

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 
@@ -26,6 +26,7 @@ from towpath.groups.interface import Groups, GroupView
 from towpath.groups.offsets.commit import OffsetCommit
 from towpath.groups.offsets.one_by_one import write_one_by_one
 from towpath.groups.offsets.simple import create_simple
+from towpath.groups.registration import Registration
 from towpath.groups.settings import CLASSIC
 from towpath.kafka.codec.error_codes import ErrorCode
 from towpath.metadata.keys import groups as keys
@@ -48,9 +49,6 @@ ATTEMPTS_MAX = 20
 """How often a commit is checked again because its group has changed."""
 
 _log = structlog.get_logger(__name__)
-
-Registration = Callable[[], KeyIs | None]
-"""The condition under which this broker counts as alive; None while it is not registered."""
 
 
 class OffsetWriter:

@@ -57,6 +57,7 @@ async def handle_consumer_group_heartbeat(
 async def _beat(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> HeartbeatAnswer:
     services, asked = context.services, _asked(request, context)
     groups, topics = services.groups, services.topics
+    came = groups.asked()
     if CONSUMER not in groups.settings.rebalance_protocols:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION, "")
     check_request(asked, groups.settings.consumer_assignors)
@@ -68,7 +69,7 @@ async def _beat(request: ConsumerGroupHeartbeatRequest, context: RequestContext)
     if answer is None:
         # Brokers that knew different topics would take turns in making assignments.
         await topics.refresh()
-        answer = await groups.apply(asked.group_id, heartbeat(asked))
+        answer = await groups.apply(asked.group_id, heartbeat(asked), came)
     if not asked.is_leaving:
         groups.seen(asked.group_id, answer.member_id)
     return answer

@@ -153,6 +153,11 @@ def blob_name(base: int, content: bytes) -> str:
     return f"{pad(base)}-{digest.hex()}"
 
 
+def blobs_based_on(group_id: str, base: int) -> str:
+    """Where the blobs begin whose writers had read this version of the root, or a later one."""
+    return f"{blobs_prefix(group_id)}{pad(base)}"
+
+
 def blob_base(name: str) -> int:
     """The version of the root that a blob's writer had read."""
     if name[WIDTH : WIDTH + 1] != "-" or len(name) != WIDTH + 1 + 2 * BLOB_HASH_BYTES:

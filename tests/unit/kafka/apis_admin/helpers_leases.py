@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from towpath.errors import GroupUnavailable
 from towpath.groups.interface import Groups, GroupView, ListedGroup
+from towpath.groups.registration import Asked
 from towpath.groups.state import GroupState
 from towpath.groups.step import Step
 
@@ -28,7 +29,7 @@ class LeasesOnly(Groups):
     async def view(self, group_id: str) -> GroupView:
         raise NotImplementedError
 
-    async def apply(self, group_id: str, step: Step[R]) -> R:
+    async def apply(self, group_id: str, step: Step[R], asked: Asked | None = None) -> R:
         raise NotImplementedError
 
     async def until(
