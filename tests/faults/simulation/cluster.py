@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import Context
 from dataclasses import dataclass
 
@@ -71,6 +71,8 @@ class Cluster(Processes[Broker]):
         """Called at each step of a flush."""
         self.on_put: Callable[[Broker, str], None] = lambda broker, key: None
         """Called before each put to the metadata store."""
+        self.on_write: Callable[[Broker, Sequence[tuple[str, bytes]]], None] | None = None
+        """Called with all puts of each write to it."""
 
     # Lives
 
@@ -99,6 +101,8 @@ class Cluster(Processes[Broker]):
         core = self._core(broker_id, store, objects, runtime, metrics)
         broker = Broker(broker_id, node, clock, store, objects, core, metrics)
         store.on_put = lambda key: self.on_put(broker, key)
+        if (on_write := self.on_write) is not None:
+            store.on_write = lambda puts: on_write(broker, puts)
         self.present[broker_id] = broker
         self._journal.note(f"start {name}")
         self._loop.create_task(self._boot(broker, runtime), context=node.context)

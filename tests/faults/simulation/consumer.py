@@ -94,7 +94,8 @@ class Consumer:
         self._rewinding = chance.child("rewinding")
         self._version = chance.pick(5, 11, 12, 16)
         self._max_wait_ms = chance.pick(300, 1_000)
-        self._positions: dict[tuple[str, int], int] = {}
+        self.positions: dict[tuple[str, int], int] = {}
+        """Where it reads on in each partition."""
         self.stopping = False
 
     async def run(self) -> None:
@@ -110,8 +111,8 @@ class Consumer:
         usable = self._observer.usable()
         for topic in usable:
             for partition in range(self._observer.created[topic]):
-                self._positions.setdefault((topic, partition), 0)
-        partitions = [place for place in self._positions if place[0] in usable]
+                self.positions.setdefault((topic, partition), 0)
+        partitions = [place for place in self.positions if place[0] in usable]
         if not partitions:
             await asyncio.sleep(PAUSE_S)
             return
@@ -124,9 +125,9 @@ class Consumer:
             await self.look_up(*chosen[0], self._chance.pick(EARLIEST, LATEST))
         for place in chosen:
             if self._rewinding.happens(self._rewinds):
-                self._positions[place] = self._rewinding.randint(0, self._positions[place])
+                self.positions[place] = self._rewinding.randint(0, self.positions[place])
                 await self._look_up_time(*place)
-        await self.fetch({place: self._positions[place] for place in chosen})
+        await self.fetch({place: self.positions[place] for place in chosen})
 
     async def fetch(
         self, positions: dict[tuple[str, int], int], max_wait_ms: int | None = None
@@ -154,7 +155,7 @@ class Consumer:
             self._observer.out_of_range(mark, offset, who)
             start = await self.look_up(*place, EARLIEST)
             if start is not None:
-                self._positions[place] = start
+                self.positions[place] = start
             return 0
         if part.error_code != ErrorCode.NONE:
             self._observer.error(place[0], part.error_code, "fetch")
@@ -165,7 +166,7 @@ class Consumer:
         records = [item for item in decode_records(part.records) if item[0] >= offset]
         self._observer.read(mark, records, offset, who)
         if records:
-            self._positions[place] = records[-1][0] + 1
+            self.positions[place] = records[-1][0] + 1
         return len(records)
 
     async def _look_up_time(self, topic: str, partition: int) -> None:

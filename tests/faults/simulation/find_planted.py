@@ -10,13 +10,16 @@ import sys
 from collections.abc import Iterator
 
 from tests.faults.simulation.planted import BUGS, planted
+from tests.faults.simulation.planted_groups import GROUP_BUGS
 from tests.faults.simulation.planted_tables import TABLE_BUGS
+from tests.faults.simulation.scenario import draw
 from tests.faults.simulation.simulation import simulate
-from tests.faults.simulation.table_scenario import draw_tables
 
 SEEDS_MAX = 500
 TABLE_SEEDS_MAX = 2_000
 """As many, about, that have tables."""
+GROUP_SEEDS_MAX = 1_000
+"""About 300 have groups."""
 
 
 def first_failing_seed(bug: str) -> int | None:
@@ -27,10 +30,12 @@ def first_failing_seed(bug: str) -> int | None:
 
 def seeds_for(bug: str) -> Iterator[int]:
     """The seeds that may find it."""
-    if bug not in TABLE_BUGS:
+    if bug in TABLE_BUGS:
+        yield from (seed for seed in range(TABLE_SEEDS_MAX) if draw(seed)[0].tables is not None)
+    elif bug in GROUP_BUGS:
+        yield from (seed for seed in range(GROUP_SEEDS_MAX) if draw(seed)[0].groups is not None)
+    else:
         yield from range(SEEDS_MAX)
-        return
-    yield from (seed for seed in range(TABLE_SEEDS_MAX) if draw_tables(seed) is not None)
 
 
 def main() -> int:

@@ -97,6 +97,8 @@ class Ledger:
         """Called when an index entry of a topic that exists is swapped for Parquet files."""
         self.naming: Callable[[str], str | None] = lambda path: None
         """What else names an object, beside the index."""
+        self.on_write: Callable[[Sequence[tuple[str, bytes]], Sequence[str]], None] | None = None
+        """Called with the puts and deletes of each revision."""
 
     def stream(self, stream_id: int) -> TrueStream:
         """A stream, empty if nothing was written to it."""
@@ -134,6 +136,8 @@ class Ledger:
                 self.topics[topics.topic_name(key)].deleted = True
         for stream_id in changed:
             self._check_index(stream_id)
+        if self.on_write is not None:
+            self.on_write(puts, deletes)
 
     def _entry_put(self, row: KeyValue) -> None:
         entry = entries.decode(row)

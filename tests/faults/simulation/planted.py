@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from tests.faults.simulation.planted_groups import GROUP_BUGS
 from tests.faults.simulation.planted_tables import TABLE_BUGS, Patch
 
 from towpath.gc import retention
@@ -203,7 +204,7 @@ BROKER_BUGS: dict[str, Callable[[], Patch]] = {
     "failed-put-forgotten": _failed_put_forgotten,
     "log-start-not-moved": _log_start_not_moved,
 }
-BUGS = (*BROKER_BUGS, *TABLE_BUGS)
+BUGS = (*BROKER_BUGS, *TABLE_BUGS, *GROUP_BUGS)
 """The names of all bugs."""
 
 
@@ -213,7 +214,8 @@ def planted(name: str | None) -> Iterator[None]:
     if name is None:
         yield
         return
-    patches = [BROKER_BUGS[name]()] if name in BROKER_BUGS else TABLE_BUGS[name]()
+    many = {**TABLE_BUGS, **GROUP_BUGS}
+    patches = [BROKER_BUGS[name]()] if name in BROKER_BUGS else many[name]()
     with ExitStack() as stack:
         for owner, attribute, replacement in patches:
             stack.enter_context(patch.object(owner, attribute, replacement))

@@ -30,14 +30,25 @@ BUGS = frozenset(
         FILE_IN_USE,
         "cannot carry out an order",
         "cannot read a compaction task",
+        "committing offsets failed",
+        "offsets of a group cannot be swept",
     }
 )
 """What the product logs only when it is broken itself."""
-FAILED = frozenset({"collector round failed", "compaction waits"})
+FAILED = frozenset(
+    {
+        "collector round failed",
+        "compaction waits",
+        "a group cannot be read",
+        "a group cannot be changed",
+        "a group cannot be tended",
+    }
+)
 """What the product logs when a round failed, which it survives whatever the reason."""
 UNEXPECTED = re.compile(
     r"\b(AssertionError|AttributeError|IndexError|KeyError|NameError|NotImplementedError"
     r"|RuntimeError|TypeError|ValueError|ZeroDivisionError|LogDamaged|CorruptBatch)\b"
+    r"|names blobs that do not exist|damaged group|group of the unknown kind"
 )
 """Reasons that no fault of the simulation gives."""
 

@@ -11,8 +11,8 @@ import time
 from collections import Counter
 
 from tests.faults.simulation.planted import BUGS, planted
+from tests.faults.simulation.scenario import draw
 from tests.faults.simulation.simulation import Outcome, simulate
-from tests.faults.simulation.table_scenario import draw_tables
 
 FAILURES_SHOWN = 5
 
@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     failed = run_count = 0
     totals: Counter[str] = Counter()
     seeds = range(options.start, options.start + options.seeds)
-    for seed in (one for one in seeds if not options.tables or draw_tables(one) is not None):
+    for seed in (one for one in seeds if _is_wanted(one, options)):
         with planted(options.planted):
             outcome = simulate(seed)
         run_count += 1
@@ -43,6 +43,13 @@ def main(arguments: list[str] | None = None) -> int:
         for name, count in sorted(totals.items()):
             print(f"{count:10d} {name}")
     return 1 if failed else 0
+
+
+def _is_wanted(seed: int, options: argparse.Namespace) -> bool:
+    scenario, _ = draw(seed)
+    if options.tables:
+        return scenario.tables is not None
+    return not options.groups or scenario.groups is not None
 
 
 def _replay(seed: int, bug: str | None, *, verbose: bool) -> int:
@@ -72,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds")
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--tables", action="store_true", help="only seeds with compactors")
+    parser.add_argument("--groups", action="store_true", help="only seeds with consumer groups")
     parser.add_argument("--seed", type=int, help="run this seed only")
     parser.add_argument("--verbose", action="store_true", help="print every event")
     parser.add_argument("--stop-after", type=int, default=10, help="failures before giving up")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tests.faults.simulation.chance import Chance
+from tests.faults.simulation.group_scenario import GroupScenario, draw_groups, for_groups
 from tests.faults.simulation.rates import NetworkRates, Rates, StoreRates, WatchRates
 from tests.faults.simulation.table_scenario import (
     HOUR_S,
@@ -18,6 +19,7 @@ from tests.faults.simulation.table_scenario import (
 
 from towpath.core import CoreSettings
 from towpath.gc.settings import GcSettings
+from towpath.groups.settings import GroupSettings
 from towpath.kafka.services import KafkaSettings
 from towpath.log.object.settings import ObjectLogSettings
 from towpath.topics.effective import TopicDefaults
@@ -67,6 +69,8 @@ class Scenario:
     disaster_count: int
     tables: TableScenario | None
     """The compactors and what befalls them; None without any."""
+    groups: GroupScenario | None
+    """The groups and what befalls them; None without any. No run has both tables and groups."""
 
     def core_settings(self, broker_id: int) -> CoreSettings:
         """The settings of one broker."""
@@ -92,6 +96,7 @@ class Scenario:
             session_ttl_ms=self.session_ttl_ms,
             drain_ms=2_000,
             broker_configs={},
+            groups=GroupSettings() if self.groups is None else self.groups.settings(),
         )
 
     @property
@@ -113,6 +118,7 @@ def draw(seed: int) -> tuple[Scenario, Rates]:
     """The scenario of a seed and its rates of faults."""
     chance = Chance(seed, "scenario")
     brokers = chance.pick(1, 2, 2, 3)
+    tables = draw_tables(seed)
     scenario = Scenario(
         seed=seed,
         brokers=brokers,
@@ -141,9 +147,10 @@ def draw(seed: int) -> tuple[Scenario, Rates]:
         removes_records=chance.happens(0.5),
         disasters=tuple(chance.some_of(DISASTERS, 0.4)),
         disaster_count=chance.pick(0, 1, 2, 4),
-        tables=draw_tables(seed),
+        tables=tables,
+        groups=None if tables is not None else draw_groups(seed),
     )
-    return _for_tables(scenario), _rates(chance, Chance(seed, "table-rates"))
+    return for_groups(_for_tables(scenario)), _rates(chance, Chance(seed, "table-rates"))
 
 
 def _for_tables(scenario: Scenario) -> Scenario:

@@ -14,6 +14,8 @@ from tests.faults.simulation.chance import Chance
 from tests.faults.simulation.clock import SimClock
 from tests.faults.simulation.cluster import Broker, Cluster
 from tests.faults.simulation.consumer import Consumer
+from tests.faults.simulation.group_scenario import at_the_pace_of
+from tests.faults.simulation.group_world import GroupWorld
 from tests.faults.simulation.journal import Journal
 from tests.faults.simulation.ledger import Ledger
 from tests.faults.simulation.loop import START_S, SimLoop, SimulationStuck
@@ -36,6 +38,8 @@ DRAIN_S = 60.0
 """Within this time after the faults have stopped every producer has its answers."""
 REWINDS = 0.15
 """How often a consumer goes back in a partition, where there are tables."""
+SETTLE_S = 300.0
+"""More than any group takes to come to rest, twice; `group_checks.py` is stricter."""
 HEAL_S = 8.0
 """After this time without faults brokers have started, registered and caught up."""
 
@@ -78,12 +82,13 @@ class Simulation:
         )
         self.tables = None if self.scenario.tables is None else TableWorld(self)
         self._clients: list[str] = []
+        self.groups = None if self.scenario.groups is None else GroupWorld(self)
 
     def run(self) -> Outcome:
         """Run everything and tell what was found."""
         self.journal.note(f"{self.scenario}")
         self.journal.note(f"{self.rates}")
-        with quiet_logs(self.journal, self.ledger):
+        with quiet_logs(self.journal, self.ledger), at_the_pace_of(self.scenario.groups):
             try:
                 self.loop.run_until_complete(self._main())
             except SimulationStuck as error:
@@ -108,6 +113,7 @@ class Simulation:
             {
                 **self.observer.counts,
                 **(self.tables.counts() if self.tables is not None else {}),
+                **(self.groups.counts() if self.groups is not None else {}),
                 "deleted objects": self.objects.deleted_count,
             },
         )
@@ -119,7 +125,7 @@ class Simulation:
             self.cluster.start(broker_id)
         if self.tables is not None:
             self.tables.start()
-        admin = Admin(self.scenario, self._wire("admin"), self.observer, Chance(self.seed, "admin"))
+        admin = Admin(self.scenario, self.wire("admin"), self.observer, Chance(self.seed, "admin"))
         if not await self._within(SETUP_S, "creating topics", self._create_topics(admin)):
             return
         consumers = [self._consumer(n) for n in range(self.scenario.consumers)]
@@ -139,10 +145,15 @@ class Simulation:
         disasters = [nemesis.run()]
         if self.tables is not None:
             disasters.append(self.tables.nemesis.run())
+        if self.groups is not None:
+            self.groups.start()
+            disasters.append(self.groups.nemesis.run())
         await asyncio.gather(*disasters, asyncio.sleep(LOAD_S))
         background[-1].cancel()
         self.journal.note("the faults stop")
         self.rates.calm()
+        if self.groups is not None:
+            self.groups.calm_down()
         self._heal(nemesis)
         if not await self._within(DRAIN_S, "the producers", asyncio.gather(*producers)):
             return
@@ -153,6 +164,8 @@ class Simulation:
         for consumer in consumers:
             consumer.stopping = True
         await self._within(DRAIN_S, "the consumers", asyncio.gather(*background[:-1]))
+        if self.groups is not None:
+            await self._within(SETTLE_S, "the groups", self.groups.settle())
         await self._check()
 
     async def _check(self) -> None:
@@ -167,6 +180,8 @@ class Simulation:
             await self._within(DRAIN_S, "the stop of the compactors", self.tables.stop())
             self.tables.checks.check()
         checks.check_nothing_left(self.state, self.objects, self.ledger, self.journal)
+        if self.groups is not None:
+            self.groups.checks.check_nothing_left()
         for broker in self.cluster.alive():
             await self._within(DRAIN_S, f"the stop of {broker.name}", self.cluster.stop(broker))
 
@@ -174,6 +189,8 @@ class Simulation:
         nemesis.heal()
         if self.tables is not None:
             self.tables.nemesis.heal()
+        if self.groups is not None:
+            self.groups.nemesis.heal()
 
     # Clients
 
@@ -186,7 +203,7 @@ class Simulation:
         if tables is None or not tables.declares_values:
             return []
         chance = Chance(self.seed, "declarer")
-        declarer = Admin(self.scenario, self._wire("declarer"), self.observer, chance)
+        declarer = Admin(self.scenario, self.wire("declarer"), self.observer, chance)
         return [self._spawn(declarer.declare())]
 
     def _start_producers(self) -> list[asyncio.Task[None]]:
@@ -198,7 +215,7 @@ class Simulation:
             name = f"exact-{number}"
             producer = IdempotentProducer(
                 self.scenario,
-                self._wire(name),
+                self.wire(name),
                 self.observer,
                 self.clock,
                 Chance(self.seed, name),
@@ -209,7 +226,7 @@ class Simulation:
     def _plain(self, name: str, broker: Broker | None = None) -> PlainProducer:
         return PlainProducer(
             self.scenario,
-            self._wire(name, broker),
+            self.wire(name, broker),
             self.observer,
             self.clock,
             Chance(self.seed, name),
@@ -221,9 +238,10 @@ class Simulation:
     def _consumer(self, number: int) -> Consumer:
         name = f"consumer-{number}"
         rewinds = 0.0 if self.tables is None else REWINDS
-        return Consumer(self._wire(name), self.observer, Chance(self.seed, name), rewinds=rewinds)
+        return Consumer(self.wire(name), self.observer, Chance(self.seed, name), rewinds=rewinds)
 
-    def _wire(self, name: str, broker: Broker | None = None) -> Wire:
+    def wire(self, name: str, broker: Broker | None = None) -> Wire:
+        """A new client."""
         self._clients.append(name)
         return Wire(
             self.cluster,

@@ -21,6 +21,8 @@ class SharedState(MemoryState):
         self._loop = loop
         self._ledger = ledger
         self._world = Context()
+        self.sent_s = 0.0
+        """When the write that is being made was sent."""
 
     def write(
         self,

@@ -144,6 +144,10 @@ class SimStore(MetadataStore):
         )
         self.on_put: Callable[[str], None] = lambda key: None
         """Called with the key of each put that is about to leave."""
+        self.on_write: Callable[[Sequence[tuple[str, bytes]]], None] | None = None
+        """Called with all puts of each write that is about to leave."""
+        self.barrier_s = 0.0
+        """What was written before this time, the watchers have been told of."""
         self._delivery_due = False
         self._feed = _Feed(runtime, state, self._on_change)
 
@@ -175,6 +179,8 @@ class SimStore(MetadataStore):
         self, key: str, value: bytes, *, expect: Expect = ANY, session: Session | None = None
     ) -> int:
         self.on_put(key)
+        if self.on_write is not None:
+            self.on_write([(key, value)])
         return await self._write(
             "put", lambda: now(self._feed.put(key, value, expect=expect, session=session))
         )
@@ -191,6 +197,8 @@ class SimStore(MetadataStore):
         deletes: Sequence[str] = (),
         expect: Sequence[Condition] = (),
     ) -> Committed:
+        if self.on_write is not None:
+            self.on_write([(put.key, put.value) for put in puts])
         # The caller's sequences are copied: it may change them while the write travels.
         options: dict[str, Any] = {
             "appends": tuple(appends),
@@ -201,7 +209,13 @@ class SimStore(MetadataStore):
         return await self._write("commit", lambda: now(self._feed.commit(domain, **options)))
 
     async def _write(self, what: str, effect: Callable[[], T]) -> T:
-        result = await self.line.call(what, effect, changes=True)
+        sent_s = self._loop.time()
+
+        def arrive() -> T:
+            self._state.sent_s = sent_s
+            return effect()
+
+        result = await self.line.call(what, arrive, changes=True)
         if self._eager_watch:
             self._feed.deliver()
         return result
@@ -212,8 +226,9 @@ class SimStore(MetadataStore):
         return self._feed.watch(prefix, callback)
 
     async def barrier(self) -> None:
-        await self.line.call("barrier", lambda: None, changes=False)
+        arrived_s = await self.line.call("barrier", self._loop.time, changes=False)
         self._feed.deliver()
+        self.barrier_s = max(self.barrier_s, arrived_s)
 
     async def open_session(self, ttl_ms: int) -> Session:
         check_session_ttl(ttl_ms)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.faults.simulation.chance import Chance
 from tests.faults.simulation.cluster import Broker, Cluster
+from tests.faults.simulation.loop import Node
 from tests.faults.simulation.network import SimConnection
 
 import towpath.kafka.apis.all  # noqa: F401  (registers every API)
@@ -63,6 +64,16 @@ class Wire:
     def connected(self) -> bool:
         """Whether there is a connection, as far as the client knows."""
         return self._connection is not None
+
+    @property
+    def node(self) -> Node | None:
+        """The broker's life that it is connected to, as far as the client knows."""
+        return None if self._connection is None else self._connection.node
+
+    def abandon(self) -> None:
+        """Be gone without a word: the broker is told nothing."""
+        self._connection = None
+        self._awaited.clear()
 
     def close(self) -> None:
         """Hang up and forget what was asked."""
