@@ -24,6 +24,14 @@ COMMIT_TIMEOUT_S = 15.0
 """How long a member that gives partitions up tries to commit: a broker may die meanwhile, and a
 member of the consumer protocol may not have heard of its new epoch yet."""
 COMMIT_PAUSE_S = 0.1
+FINAL_REFUSALS = (
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.FENCED_INSTANCE_ID,
+)
+"""The group has gone on without this commit; whoever gets the partition begins before it. (To wait
+would be worse: the group may wait for other members of this process.)"""
 
 
 def tell(kind: str, member: str, *values: Any) -> None:
@@ -123,6 +131,8 @@ class CrowdMember:
                 self._note_committed(self._client.commit(offsets=offsets, asynchronous=False))
             except KafkaException as refused:
                 tell("error", self.name, refused.args[0].name())
+                if refused.args[0].code() in FINAL_REFUSALS:
+                    return
                 time.sleep(COMMIT_PAUSE_S)
 
     def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
