@@ -40,7 +40,7 @@ JAVA_TOOLS = Path("tests/integration/java/prepare.py")
 WORKERS = "2"
 """Test processes. Tests wait for brokers more than they compute; files stay together."""
 
-FAST_MARKERS = "not needs_server and not slow and not fuzz"
+FAST_MARKERS = "not needs_server and not slow and not fuzz and not thorough"
 DEFAULT_MARKERS = "not slow"
 FAST_SIMULATION_SEEDS = "40"
 """As many seeds of the simulation as leave the fast tests under two minutes."""
