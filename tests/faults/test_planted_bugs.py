@@ -10,7 +10,6 @@ from __future__ import annotations
 import pytest
 from tests.faults.simulation.find_planted import first_failing_seed
 from tests.faults.simulation.planted import BUGS, planted
-from tests.faults.simulation.planted_groups import GROUP_BUGS
 from tests.faults.simulation.simulation import simulate
 
 FOUND_BY_SEED = {
@@ -79,13 +78,8 @@ def test_every_bug_has_a_seed() -> None:
     assert FOUND_BY_SEED.keys() == set(BUGS)
 
 
-@pytest.mark.parametrize(
-    "bug",
-    [
-        pytest.param(bug, marks=pytest.mark.thorough if bug in GROUP_BUGS else ())
-        for bug in sorted(FOUND_BY_SEED)
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("bug", sorted(FOUND_BY_SEED))
 def test_a_planted_bug_is_found(bug: str) -> None:
     seed: int | None = FOUND_BY_SEED[bug]
     assert seed is not None

@@ -42,14 +42,14 @@ WORKERS = "2"
 
 FAST_MARKERS = "not needs_server and not slow and not fuzz and not thorough"
 DEFAULT_MARKERS = "not slow"
-FAST_SIMULATION_SEEDS = "40"
-"""As many seeds of the simulation as leave the fast tests under two minutes."""
+FAST_SIMULATION_SEEDS = "20"
+"""As many seeds of the simulation as leave the fast tests at about two minutes."""
 
 
 def run_tests(
     context: typer.Context,
     fast: Annotated[
-        bool, typer.Option("--fast", help="No brokers, no packages; under two minutes.")
+        bool, typer.Option("--fast", help="No brokers, no packages; about two minutes.")
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="The slow tests too.")] = False,
 ) -> int:
