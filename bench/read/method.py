@@ -9,13 +9,15 @@ is the median of several repetitions, in which the systems take turns.
 
 - **Spark read**: `spark.read.format(...).load().write.format("noop").mode("overwrite").save()` of
   a whole topic of 4 partitions, lz4 from the producer, from `load` to the end of the write, in a
-  warm session (`local[*]`, 4 GiB heap, everything else as it comes; the same Java for all). Ours
-  reads all ten columns of `format("towpath")` (partition, offset, timestamp, key, value, headers,
-  producer_id, producer_epoch, base_sequence, attributes) from the data directory: `table` is
-  compacted as a whole, `tail` not at all, and of `both` the first half is. `kafka + spark` is
-  Spark's Kafka source on Apache Kafka with the same records, all seven columns that it has by
-  default (key, value, topic, partition, offset, timestamp, timestampType; headers are an option
-  and left out). `kafka + spark, tuned` has large polls and fetches and ParallelGC. Before, and not
+  warm session (`local[*]`, 4 GiB heap, everything else as it comes; the same Java for all), from
+  the data directory: `table` is compacted as a whole, `tail` not at all, and of `both` the first
+  half is. `kafka + spark` is Spark's Kafka source on Apache Kafka with the same records, all seven
+  columns that it has by default (key, value, topic, partition, offset, timestamp, timestampType;
+  headers are an option and left out). Ours reads the columns that tell the same of a record (key,
+  value, partition, offset, timestamp, and the attributes, which have the type of the timestamp;
+  `columns` is an option). *All ten columns* are what `format("towpath")` gives without it: headers,
+  producer_id, producer_epoch and base_sequence too, held against the same seven of the other side.
+  `kafka + spark, tuned` has large polls and fetches and ParallelGC. Before, and not
   measured, each session counts what it gets: records, bytes of values and the sum of all offsets
   must be those of every record once. MB are keys and values, uncompressed. CPU time is that of the
   driver, its JVM and its Python workers; that of Kafka's broker, which the other way also needs, is

@@ -15,6 +15,8 @@ TABLE, TAIL, BOTH = "table", "tail", "both"
 PLACES = (TABLE, TAIL, BOTH)
 """Where a topic's records lie when they are read: compacted, not yet, or half and half."""
 
+READ_ALL = "read-all"
+"""Rows of reads with more columns than the other side has."""
 READ_GOAL = Goal(KAFKA_SPARK, 3.0)
 SQL_GOAL = Goal(BARE_FILES, 2.0)
 VISIBLE_BOUND = Bound(1.0, "s")
@@ -32,7 +34,9 @@ def _read_rows(place: str, shape: Shape) -> tuple[Row, ...]:
         Row(f"read-records-{name}", f"Spark read, {title}", "records/s", True, KAFKA_SPARK),
         Row(f"read-tuned-{name}", f"Spark read, {title}", "MB/s", True, TUNED_SPARK),
         Row(f"read-cpu-{name}", f"CPU of Spark read, {title}", "MB/CPU-s", True, KAFKA_SPARK),
-    )
+        Row(f"{READ_ALL}-{name}", f"Spark read of all ten columns, {title}", "MB/s", True,
+            KAFKA_SPARK),
+    )  # fmt: skip
 
 
 def _sink_row(shape: Shape) -> Row:

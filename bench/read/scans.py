@@ -16,7 +16,7 @@ from typing import Any
 from bench.compact.sessions import TowpathSession
 from bench.errors import MeasurementFailed
 from bench.read.repeated import alternating, middle
-from bench.read.rows import BOTH, PLACES, SHAPES, TABLE, TAIL, read_id
+from bench.read.rows import BOTH, PLACES, READ_ALL, SHAPES, TABLE, TAIL, read_id
 from bench.read.scale import Scale
 from bench.read.systems import user_spark
 from bench.results import Measurement
@@ -30,8 +30,12 @@ from bench.shared.spark import PLAIN, TUNED, TUNED_CONSUMER
 from bench.shared.started import started
 from bench.systems import Kafka, System, Towpath
 
-PREFIXES = ("read", "read-records", "read-tuned", "read-cpu")
+PREFIXES = ("read", "read-records", "read-tuned", "read-cpu", READ_ALL)
 STYLES = {TOWPATH: PLAIN, KAFKA_SPARK: PLAIN, TUNED_SPARK: TUNED}
+SAME_COLUMNS = "key,value,partition,offset,timestamp,attributes"
+"""What Spark's Kafka source tells of a record without being asked for more: besides the topic,
+these, with the type of the timestamp, which is a bit of the attributes."""
+ALL_COLUMNS = "towpath, all columns"
 
 
 def rows_of(place: str, shape: Shape) -> list[str]:
@@ -113,7 +117,7 @@ class _Reads:
         """Count, then read in turns."""
         questions = self._questions(shape, filled)
         for name, question in questions.items():
-            check_all(name, self.sessions[name].ask({"do": "check", **question}), filled)
+            check_all(name, self._session(name).ask({"do": "check", **question}), filled)
         os.sync()
         told = alternating(
             {name: partial(self._read, name, question) for name, question in questions.items()},
@@ -123,8 +127,9 @@ class _Reads:
         for name, repetitions in told.items():
             raw = {"bytes": filled.size_bytes, "repetitions": repetitions}
             for row, value in read_values(place, shape, filled, repetitions).items():
-                if name in (TOWPATH, self.context.peer_of(row)):
-                    self.context.keep(row, name, Measurement(value, raw=raw))
+                if name in (_reader_of(row), self.context.peer_of(row)):
+                    system = TOWPATH if name == ALL_COLUMNS else name
+                    self.context.keep(row, system, Measurement(value, raw=raw))
 
     def _questions(self, shape: Shape, filled: Filled) -> dict[str, dict[str, Any]]:
         data_dir = self.context.directory / "towpath" / "data"
@@ -134,16 +139,25 @@ class _Reads:
         }
         ours = {"data-dir": str(data_dir), "topic": filled.topic}
         return {
-            TOWPATH: {"format": "towpath", "options": ours},
+            TOWPATH: {"format": "towpath", "options": {**ours, "columns": SAME_COLUMNS}},
+            ALL_COLUMNS: {"format": "towpath", "options": ours},
             KAFKA_SPARK: {"format": "kafka", "options": kafka},
             TUNED_SPARK: {"format": "kafka", "options": {**kafka, **TUNED_CONSUMER}},
         }
 
     def _read(self, name: str, question: dict[str, Any]) -> dict[str, Any]:
-        broker = (self.ours if name == TOWPATH else self.theirs).process.pid
+        broker = (self.ours if question["format"] == "towpath" else self.theirs).process.pid
         before_s = tree_cpu_seconds(broker)
-        told = self.sessions[name].ask({"do": "read", **question})
+        told = self._session(name).ask({"do": "read", **question})
         return {**told, "broker_cpu_seconds": tree_cpu_seconds(broker) - before_s}
+
+    def _session(self, name: str) -> Session:
+        return self.sessions[TOWPATH if name == ALL_COLUMNS else name]
+
+
+def _reader_of(row: str) -> str:
+    """Which of our reads a row is about."""
+    return ALL_COLUMNS if row.startswith(READ_ALL) else TOWPATH
 
 
 def check_all(name: str, found: Mapping[str, int], filled: Filled) -> None:
@@ -171,5 +185,6 @@ def read_values(
         f"read-{name}": size_mb / seconds,
         f"read-records-{name}": filled.records / seconds,
         f"read-tuned-{name}": size_mb / seconds,
+        f"{READ_ALL}-{name}": size_mb / seconds,
         f"read-cpu-{name}": size_mb / middle(repetitions, "cpu_seconds"),
     }

@@ -32,6 +32,7 @@ def test_values_of_reads_are_those_of_the_median() -> None:
         "read-records-table-1k": 250_000.0,
         "read-tuned-table-1k": 250.0,
         "read-cpu-table-1k": 125.0,
+        "read-all-table-1k": 250.0,
     }
 
 
