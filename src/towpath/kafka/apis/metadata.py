@@ -17,7 +17,9 @@ Left out: REBOOTSTRAP_REQUIRED (v13), which a broker never has a reason to send.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from towpath.cluster.view import View
 from towpath.errors import InvalidTopicName, TowpathError
@@ -29,6 +31,7 @@ from towpath.kafka.apis.admin_support import (
     run_bounded,
 )
 from towpath.kafka.apis.registry import RequestContext, api
+from towpath.kafka.codec.kept_array import KeptArray
 from towpath.kafka.codec.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -46,6 +49,30 @@ from towpath.topics.names import is_internal, is_valid
 
 _IDS_SINCE = 12
 _LEADER_EPOCH = 0
+
+Partitions = KeptArray[MetadataResponsePartition]
+PARTITIONS_REMEMBERED_MAX = 100_000
+"""Of one view of the brokers; beyond it the partitions of all topics are made again."""
+
+
+class _Remembered:
+    """What clients with one view of the brokers are told of topics."""
+
+    def __init__(self) -> None:
+        self.topics: dict[tuple[int, int], Partitions] = {}
+        """By number of the topic and of its partitions, of which it may get more."""
+        self._partitions = 0
+
+    def add(self, key: tuple[int, int], partitions: Partitions) -> None:
+        """Remember a topic's partitions, and forget everything before if it is too much."""
+        if self._partitions + len(partitions) > PARTITIONS_REMEMBERED_MAX:
+            self.topics.clear()
+            self._partitions = 0
+        self.topics[key] = partitions
+        self._partitions += len(partitions)
+
+
+_remembered: WeakKeyDictionary[View, _Remembered] = WeakKeyDictionary()
 
 
 @api(key=3, versions=(0, 13), request=MetadataRequest, response=MetadataResponse)
@@ -167,18 +194,27 @@ def _found(topic: Topic, view: View) -> MetadataResponseTopic:
     )
 
 
-def _partitions(topic: Topic, view: View) -> list[MetadataResponsePartition]:
+def _partitions(topic: Topic, view: View) -> Partitions:
+    """The topic's partitions with their leaders, as this view of the brokers has them for good."""
+    remembered = _remembered.get(view)
+    if remembered is None:
+        remembered = _remembered[view] = _Remembered()
+    key = (topic.number, topic.partitions)
+    known = remembered.topics.get(key)
+    if known is None:
+        known = KeptArray(_led_partitions(topic, view))
+        remembered.add(key, known)
+    return known
+
+
+def _led_partitions(topic: Topic, view: View) -> Iterator[MetadataResponsePartition]:
     first_stream = topic.stream(0)
-    partitions = []
     for number in range(topic.partitions):
         replicas = view.replicas(first_stream + number)
-        partitions.append(
-            MetadataResponsePartition(
-                partition_index=number,
-                leader_id=replicas[0],
-                leader_epoch=_LEADER_EPOCH,
-                replica_nodes=replicas,
-                isr_nodes=replicas,
-            )
+        yield MetadataResponsePartition(
+            partition_index=number,
+            leader_id=replicas[0],
+            leader_epoch=_LEADER_EPOCH,
+            replica_nodes=replicas,
+            isr_nodes=replicas,
         )
-    return partitions

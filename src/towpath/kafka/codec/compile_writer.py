@@ -11,12 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from towpath.kafka.codec import primitives
+from towpath.kafka.codec.kept_array import MAY_BE_KEPT, KeptArray
 from towpath.kafka.codec.primitives import FORMATS
 from towpath.kafka.codec.schema import UNSET, ApiMessage, Field, Message
 from towpath.kafka.codec.source import Source
 from towpath.objects.store import Buffer
 
 HELPERS: dict[str, Any] = {
+    "KeptArray": KeptArray,
     "varint": primitives.varint,
     "string_bytes": primitives.string_bytes,
     "size_of": primitives.size_of,
@@ -156,10 +158,33 @@ class _WriterCompiler:
         if field.struct is None and field.kind in FORMATS:
             self.source.line(f"out += pack_array('{FORMATS[field.kind]}', {items})")
             return
+        if field.struct is not None and field.struct.__name__ in MAY_BE_KEPT:
+            self._kept_elements(field, items)
+        else:
+            self._elements(field, items)
+
+    def _elements(self, field: Field, items: str) -> None:
         element = self.source.local("o")
         with self.source.block(f"for {element} in {items}"):
             self._element(field, element)
             self._flush()
+
+    def _kept_elements(self, field: Field, items: str) -> None:
+        """Write the elements, or what they were written to before. The struct has no byte strings:
+        one that is passed by reference would part the array."""
+        assert field.struct is not None
+        assert all(f.kind not in ("bytes", "records") for f in field.struct.FIELDS)
+        kept, before = self.source.local("k"), self.source.local("out")
+        line, block = self.source.line, self.source.block
+        line(f"{kept} = {items}.encoded.get({self.version}) if type({items}) is KeptArray else b''")
+        with block(f"if {kept}"):
+            line(f"out += {kept}")
+        with block("else"):
+            line(f"{before}, out = out, bytearray()")
+            self._elements(field, items)
+            with block(f"if {kept} is None"):
+                line(f"{items}.encoded[{self.version}] = bytes(out)")
+            line(f"{before} += out; out = {before}")
 
     def _element(self, field: Field, element: str) -> None:
         if field.struct is not None:

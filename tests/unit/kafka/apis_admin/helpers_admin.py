@@ -15,7 +15,8 @@ from towpath.groups.interface import Groups
 from towpath.groups.kinds import KINDS
 from towpath.groups.offsets.offsets import Offsets
 from towpath.groups.settings import GroupSettings
-from towpath.kafka.apis.registry import APIS, RequestContext
+from towpath.kafka.apis.all import APIS
+from towpath.kafka.apis.registry import RequestContext
 from towpath.kafka.codec import decode, encode
 from towpath.kafka.codec.schema import ApiMessage
 from towpath.kafka.services import KafkaSettings, Services

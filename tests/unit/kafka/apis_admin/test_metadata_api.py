@@ -10,7 +10,7 @@ from tests.unit.helpers_topics import Fault, FaultyStore
 from tests.unit.kafka.apis_admin.helpers_admin import AdminRig, admin_rig
 
 from towpath.cluster.rendezvous import Rendezvous
-from towpath.kafka.apis import metadata as _  # noqa: F401
+from towpath.kafka.apis import metadata
 from towpath.kafka.codec.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -88,6 +88,34 @@ async def test_leaders_come_from_the_rendezvous_of_the_live_brokers() -> None:
                 assert set(leaders) == {1, 2}
         response = await ask(one, by_name("a"))
         assert {p.leader_id for p in response.topics[0].partitions} == {1}
+
+
+async def test_what_is_remembered_of_a_topic_is_told_as_long_as_it_is_true() -> None:
+    store = FaultyStore()
+    async with admin_rig(store) as one:
+        await one.catalog.create(NewTopic("a", 30))
+        alone = await ask(one, by_name("a"))
+        assert await ask(one, by_name("a")) == alone
+        async with admin_rig(FaultyStore(store.state), broker_id=2):
+            shared = await ask(one, by_name("a"))
+            assert {p.leader_id for p in shared.topics[0].partitions} == {1, 2}
+            wider = await one.catalog.add_partitions("a", 31, None)
+            assert len((await ask(one, by_name("a"))).topics[0].partitions) == 31
+            await one.catalog.delete(wider)
+            await one.catalog.create(NewTopic("a", 30))
+            again = (await ask(one, by_name("a"))).topics[0]
+            assert again.topic_id != shared.topics[0].topic_id
+            assert again.partitions != shared.topics[0].partitions
+
+
+async def test_too_many_partitions_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "PARTITIONS_REMEMBERED_MAX", 50)
+    async with admin_rig() as rig:
+        for name in ("a", "b", "c"):
+            await rig.catalog.create(NewTopic(name, 20))
+            assert len((await ask(rig, by_name(name))).topics[0].partitions) == 20
+        remembered = metadata._remembered[rig.cluster.view(None)]
+        assert [len(partitions) for partitions in remembered.topics.values()] == [20]
 
 
 async def test_another_brokers_topic_is_seen_at_once() -> None:
