@@ -18,7 +18,8 @@ from tests.integration.harness.waiting import DeadlineExceeded, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 END_TIMEOUT_S = 30.0
-SESSION_TIMEOUT_MS = 6_000
+HEARTBEATS_PER_SESSION = 6
+HEARTBEAT_INTERVAL_MAX_MS = 3_000
 BALANCE_INTERVAL_S = 0.1
 
 
@@ -81,7 +82,8 @@ class Crowd:
     """The members of one group on one topic."""
 
     def __init__(self, settings: dict[str, Any], partitions: int) -> None:
-        self.books = Books()
+        is_consumer_protocol = settings["client"].get("group.protocol") == "consumer"
+        self.books = Books(may_report_late=is_consumer_protocol)
         self.processes: list[CrowdProcess] = []
         self._settings = settings
         self._partitions = partitions
@@ -116,7 +118,7 @@ class Crowd:
         self.processes.remove(process)
         process.crash()
 
-    def wait_balanced(self, timeout_s: float = 60.0) -> None:
+    def wait_balanced(self, timeout_s: float) -> None:
         """Until every partition has one owner among the members, and nobody too few or many."""
         try:
             wait_until(
@@ -179,17 +181,30 @@ def crowd(
         many.kill()
 
 
-CLASSIC_TIMES = {"session.timeout.ms": SESSION_TIMEOUT_MS, "heartbeat.interval.ms": 1000}
-PROTOCOLS: dict[str, dict[str, Any]] = {
-    "range": {"partition.assignment.strategy": "range", **CLASSIC_TIMES},
-    "cooperative": {"partition.assignment.strategy": "cooperative-sticky", **CLASSIC_TIMES},
-    "consumer": {"group.protocol": "consumer"},
-}
-"""What a client is told for each way of sharing partitions."""
-BROKER_SETTINGS = {
-    "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
-    "group.consumer.min.session.timeout.ms": str(SESSION_TIMEOUT_MS),
-    "group.consumer.heartbeat.interval.ms": "1000",
-    "group.consumer.min.heartbeat.interval.ms": "1000",
-}
-"""What a broker is told so that a death is noticed in the same time with either protocol."""
+STRATEGIES = {"range": "range", "cooperative": "cooperative-sticky"}
+
+
+def client_settings(protocol: str, session_timeout_ms: int) -> dict[str, Any]:
+    """What a client is told for each way of sharing partitions."""
+    if protocol == "consumer":
+        return {"group.protocol": "consumer"}
+    return {
+        "partition.assignment.strategy": STRATEGIES[protocol],
+        "session.timeout.ms": session_timeout_ms,
+        "heartbeat.interval.ms": _heartbeat_interval_ms(session_timeout_ms),
+    }
+
+
+def broker_settings(session_timeout_ms: int) -> dict[str, str]:
+    """What a broker is told so that a death is noticed in the same time with either protocol."""
+    session, heartbeat = str(session_timeout_ms), str(_heartbeat_interval_ms(session_timeout_ms))
+    return {
+        "group.consumer.session.timeout.ms": session,
+        "group.consumer.min.session.timeout.ms": session,
+        "group.consumer.heartbeat.interval.ms": heartbeat,
+        "group.consumer.min.heartbeat.interval.ms": heartbeat,
+    }
+
+
+def _heartbeat_interval_ms(session_timeout_ms: int) -> int:
+    return min(session_timeout_ms // HEARTBEATS_PER_SESSION, HEARTBEAT_INTERVAL_MAX_MS)

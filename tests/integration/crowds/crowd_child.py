@@ -1,4 +1,5 @@
 """Several consumers of one group in one process, so that many fit and a crash takes some of them.
+Each has a thread of its own: none keeps another one from joining, committing or leaving in time.
 
 Usage: `python -m tests.integration.crowds.crowd_child SETTINGS` (JSON). Commands come on stdin, one
 JSON list per line: `["join", NAME]`, `["leave", NAME]`, `["end"]`. Events go to stdout, one JSON
@@ -9,16 +10,16 @@ record is told before its offset is committed, so that what a crash loses is at 
 from __future__ import annotations
 
 import json
-import queue
 import sys
 import threading
 import time
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 RECORDS_PER_TURN_MAX = 200
-IDLE_S = 0.01
+IDLE_S = 0.25
+"""How long a member waits for a record before it looks whether something else is due."""
 COMMIT_INTERVAL_S = 0.5
 COMMIT_TIMEOUT_S = 15.0
 """How long a member that gives partitions up tries to commit: a broker may die meanwhile, and a
@@ -30,13 +31,16 @@ FINAL_REFUSALS = (
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.FENCED_INSTANCE_ID,
 )
-"""The group has gone on without this commit; whoever gets the partition begins before it. (To wait
-would be worse: the group may wait for other members of this process.)"""
+"""The group has gone on without this commit; whoever gets the partition begins before it."""
+
+_telling = threading.Lock()
 
 
 def tell(kind: str, member: str, *values: Any) -> None:
-    """One event for the parent."""
-    sys.stdout.write(json.dumps([kind, member, time.monotonic_ns(), *values]) + "\n")
+    """One event for the parent, which has it when this returns: the process may be killed."""
+    with _telling:
+        sys.stdout.write(json.dumps([kind, member, time.monotonic_ns(), *values]) + "\n")
+        sys.stdout.flush()
 
 
 class CrowdMember:
@@ -50,39 +54,54 @@ class CrowdMember:
         """Where to go on in each owned partition of which a record was processed."""
         self._committed: dict[int, int] = {}
         """What of it was committed, as far as the broker has answered."""
-        self._is_committing = False
         self._runs: dict[int, list[int]] = {}
         """First and last offset of what was processed and not told yet, by partition."""
         self._commit_due_s = time.monotonic() + COMMIT_INTERVAL_S
-        self._client = Consumer(
-            {**settings["client"], "client.id": name, "on_commit": self._on_commit}
-        )
+        self._client = Consumer({**settings["client"], "client.id": name})
         self._client.subscribe(
             [self._topic],
             on_assign=self._on_assign,
             on_revoke=self._on_revoke,
             on_lost=self._on_lost,
         )
-
-    def turn(self) -> bool:
-        """Process what has come; whether that was anything."""
-        count = 0
-        while count < RECORDS_PER_TURN_MAX and (message := self._client.poll(0)) is not None:
-            count += 1
-            error, partition, offset = message.error(), message.partition(), message.offset()
-            if error is not None:
-                tell("error", self.name, error.name())
-            elif partition is not None and offset is not None:
-                self._process(partition, offset)
-        self._tell_runs()
-        if time.monotonic() >= self._commit_due_s and not self._is_committing:
-            self._commit_later()
-        return count > 0
+        self._is_leaving = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
 
     def leave(self) -> None:
-        """Leave the group; what was processed is committed on the way out."""
+        """Leave the group, soon; what was processed is committed on the way out."""
+        self._is_leaving.set()
+
+    def wait_left(self) -> None:
+        """Until it has left."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_leaving.is_set():
+            self._turn()
         self._client.close()
-        sys.stdout.flush()
+        tell("left", self.name)
+
+    def _turn(self) -> None:
+        """Process what has come, and commit when it is time."""
+        wait_s = IDLE_S
+        for _ in range(RECORDS_PER_TURN_MAX):
+            message = self._client.poll(wait_s)
+            if message is None:
+                break
+            self._take(message)
+            wait_s = 0
+        self._tell_runs()
+        if time.monotonic() >= self._commit_due_s:
+            self._commit()
+            self._commit_due_s = time.monotonic() + COMMIT_INTERVAL_S
+
+    def _take(self, message: Message) -> None:
+        error, partition, offset = message.error(), message.partition(), message.offset()
+        if error is not None:
+            tell("error", self.name, error.name())
+        elif partition is not None and offset is not None:
+            self._process(partition, offset)
 
     def _process(self, partition: int, offset: int) -> None:
         if partition not in self._owned:
@@ -108,39 +127,30 @@ class CrowdMember:
             if self._committed.get(partition) != offset
         ]
 
-    def _commit_later(self) -> None:
-        """Send what is not committed; `_on_commit` is told how that went."""
-        self._commit_due_s = time.monotonic() + COMMIT_INTERVAL_S
+    def _commit(self) -> KafkaError | None:
+        """Commit what was processed, and wait for the answer: of two commits on their way at once,
+        the older one may be the later."""
         offsets = self._uncommitted()
         if not offsets:
-            return
-        sys.stdout.flush()
+            return None
         try:
-            self._client.commit(offsets=offsets)
-            self._is_committing = True
+            self._note_committed(self._client.commit(offsets=offsets, asynchronous=False))
         except KafkaException as refused:
-            tell("error", self.name, refused.args[0].name())
+            error: KafkaError = refused.args[0]
+            tell("error", self.name, error.name())
+            return error
+        return None
 
-    def _commit_now(self) -> None:
+    def _commit_at_last(self) -> None:
         """Commit everything, before somebody else goes on with it."""
         self._tell_runs()
-        sys.stdout.flush()
         deadline_s = time.monotonic() + COMMIT_TIMEOUT_S
-        while (offsets := self._uncommitted()) and time.monotonic() < deadline_s:
-            try:
-                self._note_committed(self._client.commit(offsets=offsets, asynchronous=False))
-            except KafkaException as refused:
-                tell("error", self.name, refused.args[0].name())
-                if refused.args[0].code() in FINAL_REFUSALS:
-                    return
+        while self._uncommitted() and time.monotonic() < deadline_s:
+            error = self._commit()
+            if error is not None and error.code() in FINAL_REFUSALS:
+                return
+            if error is not None:
                 time.sleep(COMMIT_PAUSE_S)
-
-    def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        self._is_committing = False
-        if error is not None:
-            tell("error", self.name, error.name())
-        else:
-            self._note_committed(partitions)
 
     def _note_committed(self, partitions: list[TopicPartition]) -> None:
         good = {p.partition: p.offset for p in partitions if p.error is None and p.offset >= 0}
@@ -154,7 +164,7 @@ class CrowdMember:
 
     def _on_revoke(self, _: Any, partitions: list[TopicPartition]) -> None:
         taken = sorted(p.partition for p in partitions)
-        self._commit_now()
+        self._commit_at_last()
         self._drop(taken)
         tell("revoked", self.name, taken)
 
@@ -170,32 +180,22 @@ class CrowdMember:
         self._committed = {p: o for p, o in self._committed.items() if p in self._owned}
 
 
-def _read_commands(commands: queue.SimpleQueue[list[str]]) -> None:
-    for line in sys.stdin:
-        commands.put(json.loads(line))
-    commands.put(["end"])
-
-
 def main() -> None:
-    """Serve commands and consume until the end."""
+    """Serve commands until the end."""
     settings = json.loads(sys.argv[1])
-    commands: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
-    threading.Thread(target=_read_commands, args=(commands,), daemon=True).start()
     members: dict[str, CrowdMember] = {}
-    while True:
-        while not commands.empty():
-            kind, *names = commands.get()
-            if kind == "join":
-                members[names[0]] = CrowdMember(names[0], settings)
-            elif kind == "leave":
-                members.pop(names[0]).leave()
-                tell("left", names[0])
-            else:
-                return
-        busy = [member.turn() for member in members.values()]
-        sys.stdout.flush()
-        if not any(busy):
-            time.sleep(IDLE_S)
+    for line in sys.stdin:
+        kind, *names = json.loads(line)
+        if kind == "join":
+            members[names[0]] = CrowdMember(names[0], settings)
+        elif kind == "leave":
+            members[names[0]].leave()
+        else:
+            break
+    for member in members.values():
+        member.leave()
+    for member in members.values():
+        member.wait_left()
 
 
 if __name__ == "__main__":

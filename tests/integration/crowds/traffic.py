@@ -15,6 +15,7 @@ from tests.integration.groups_golden.connection import (
     GoldenConnection,
     NoAnswer,
 )
+from tests.integration.harness.waiting import wait_until
 
 from towpath.kafka.codec.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -80,6 +81,7 @@ class OffsetWatch:
         self.problems: list[str] = []
         self.seen: dict[tuple[str, int], int] = {}
         self._group = OffsetFetchRequestGroup(group_id=group, topics=None)
+        self._every_port = ports
         self._ports = itertools.cycle(ports)
         self._connections: dict[int, GoldenConnection] = {}
         self._stop = threading.Event()
@@ -92,6 +94,11 @@ class OffsetWatch:
         self._thread.join(SETTLE_TIMEOUT_S)
         for connection in self._connections.values():
             connection.close()
+
+    def look_again(self) -> None:
+        """Until the offsets were read from every broker once more."""
+        wanted = self.reads + len(self._every_port)
+        wait_until(lambda: self.reads >= wanted, "committed offsets read again")
 
     def _run(self) -> None:
         while not self._stop.wait(WATCH_INTERVAL_S):
