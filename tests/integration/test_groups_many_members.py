@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pytest
 from _pytest.mark import ParameterSet
 from tests.integration.conftest import PEER
-from tests.integration.crowds.crowd import Crowd, broker_settings, client_settings, crowd
+from tests.integration.crowds.crowd import Crowd, broker_settings, client_kind, crowd
 from tests.integration.crowds.traffic import OffsetWatch, Traffic, watching
 from tests.integration.harness.admin import create_topic, unique_name
 from tests.integration.harness.kafka_peer import KafkaPeer
@@ -35,19 +35,18 @@ a hundred in all, and together they keep one of two cores busy from then on. The
 meanwhile, and those that are started again, take up to 15 seconds to serve everybody."""
 
 
-def scale(protocol: str, members: int, *, slow: bool = True) -> ParameterSet:
+def scale(clients: str, members: int, *, slow: bool = True) -> ParameterSet:
     """A group, with the session time-out of its members."""
     session_timeout_ms = SHORT_SESSION_MS if members < 300 else LONG_SESSION_MS
-    name, marks = f"{protocol}-{members}", [pytest.mark.slow] if slow else []
-    return pytest.param(session_timeout_ms, protocol, members, id=name, marks=marks)
+    name, marks = f"{clients}-{members}", [pytest.mark.slow] if slow else []
+    return pytest.param(session_timeout_ms, clients, members, id=name, marks=marks)
 
 
+CLIENTS = ("range", "cooperative", "consumer", "aiokafka", "kafka-python")
 SCALES = [
     scale("range", 1, slow=False),
     scale("consumer", 1, slow=False),
-    *(scale(protocol, 3) for protocol in ("range", "cooperative", "consumer")),
-    *(scale(protocol, 30) for protocol in ("range", "cooperative", "consumer")),
-    *(scale(protocol, 300) for protocol in ("range", "cooperative", "consumer")),
+    *(scale(clients, members) for members in (3, 30, 300) for clients in CLIENTS),
 ]
 
 
@@ -134,16 +133,16 @@ class Play:
         )
 
 
-@pytest.mark.parametrize(("cluster", "protocol", "members"), SCALES, indirect=["cluster"])
+@pytest.mark.parametrize(("cluster", "clients", "members"), SCALES, indirect=["cluster"])
 def test_members_come_and_go_and_nothing_is_left_out(
-    cluster: Cluster, protocol: str, members: int
+    cluster: Cluster, clients: str, members: int
 ) -> None:
     server = cluster.server
     partitions = max(12, members)
     topic = create_topic(server.bootstrap, partitions=partitions)
     name = unique_name("crowd")
     ports = [server.kafka_port + i for i in range(1 if server.is_kafka else BROKERS)]
-    client = client_settings(protocol, cluster.session_timeout_ms)
+    client = client_kind(clients, cluster.session_timeout_ms)
     with (
         watching(ports, name) as watch,
         crowd(server.bootstrap, name, topic, partitions, client) as group,

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.integration.harness.waiting import DeadlineExceeded, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 END_TIMEOUT_S = 30.0
+LEAVE_TIMEOUT_S = 60.0
 HEARTBEATS_PER_SESSION = 6
 HEARTBEAT_INTERVAL_MAX_MS = 3_000
 BALANCE_INTERVAL_S = 0.1
@@ -44,10 +46,13 @@ class CrowdProcess:
         self.members.append(name)
         self._command("join", name)
 
-    def leave(self, name: str) -> None:
-        """A member goes, properly."""
-        self.members.remove(name)
-        self._command("leave", name)
+    def leave_some(self, count: int) -> list[str]:
+        """The last members go, properly; their names."""
+        going = self.members[-count:]
+        for name in going:
+            self.members.remove(name)
+            self._command("leave", name)
+        return going
 
     def crash(self) -> None:
         """SIGKILL: all its members are dead at once."""
@@ -108,10 +113,7 @@ class Crowd:
 
     def leave(self, process: CrowdProcess, count: int) -> None:
         """The last members of a process leave; returns when they are gone."""
-        going = process.members[-count:]
-        for name in going:
-            process.leave(name)
-        wait_until(lambda: self.books.left.issuperset(going), f"{going} left", timeout_s=60)
+        self._wait_left(process.leave_some(count))
 
     def crash(self, process: CrowdProcess) -> None:
         """Kill a process."""
@@ -149,10 +151,15 @@ class Crowd:
 
     def end(self) -> None:
         """All leave, properly."""
+        self._wait_left([name for p in self.processes for name in p.leave_some(len(p.members))])
         for process in self.processes:
-            self.leave(process, len(process.members))
             process.end()
         self.processes = []
+
+    def _wait_left(self, going: list[str]) -> None:
+        wait_until(
+            lambda: self.books.left.issuperset(going), f"{going} left", timeout_s=LEAVE_TIMEOUT_S
+        )
 
     def kill(self) -> None:
         """End what is left."""
@@ -162,37 +169,37 @@ class Crowd:
 
 @contextmanager
 def crowd(
-    bootstrap: str, group: str, topic: str, partitions: int, client: dict[str, Any]
+    bootstrap: str, group: str, topic: str, partitions: int, client: ClientKind
 ) -> Iterator[Crowd]:
     """A group whose processes are killed at the end, if they are still there."""
-    options = {
-        "bootstrap.servers": bootstrap,
-        "group.id": group,
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-        "reconnect.backoff.max.ms": 1000,
-        "log_level": 0,
-        **client,
-    }
-    many = Crowd({"topic": topic, "client": options}, partitions)
+    settings = {"bootstrap.servers": bootstrap, "group.id": group, **client.settings}
+    many = Crowd({"library": client.library, "topic": topic, "client": settings}, partitions)
     try:
         yield many
     finally:
         many.kill()
 
 
-STRATEGIES = {"range": "range", "cooperative": "cooperative-sticky"}
+@dataclass(frozen=True)
+class ClientKind:
+    """A client library and its way of sharing partitions, in librdkafka's words."""
+
+    library: str
+    settings: dict[str, Any]
 
 
-def client_settings(protocol: str, session_timeout_ms: int) -> dict[str, Any]:
-    """What a client is told for each way of sharing partitions."""
-    if protocol == "consumer":
-        return {"group.protocol": "consumer"}
-    return {
-        "partition.assignment.strategy": STRATEGIES[protocol],
+def client_kind(name: str, session_timeout_ms: int) -> ClientKind:
+    """The clients of a crowd: a strategy of librdkafka's, or another library."""
+    if name == "consumer":
+        return ClientKind("confluent", {"group.protocol": "consumer"})
+    times = {
         "session.timeout.ms": session_timeout_ms,
         "heartbeat.interval.ms": _heartbeat_interval_ms(session_timeout_ms),
     }
+    if name in ("aiokafka", "kafka-python"):
+        return ClientKind(name, times)
+    strategy = {"range": "range", "cooperative": "cooperative-sticky"}[name]
+    return ClientKind("confluent", {"partition.assignment.strategy": strategy, **times})
 
 
 def broker_settings(session_timeout_ms: int) -> dict[str, str]:
