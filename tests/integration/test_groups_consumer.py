@@ -254,16 +254,20 @@ def test_tools_describe_and_configure_groups(bootstrap: str) -> None:
 
 def test_protocols_do_not_mix(bootstrap: str) -> None:
     topic, name = create_topic(bootstrap, partitions=PARTITIONS), unique_name("mixed")
-    send(bootstrap, topic)
+    sent = send(bootstrap, topic)
     with group_of(bootstrap, name, topic) as group:
         [member] = group.start()
         group.wait_balanced()
+        group.wait_consumed(sent)
         classic = java_tool(
             "org.apache.kafka.tools.consumer.ConsoleConsumer",
             *("--bootstrap-server", bootstrap, "--topic", topic, "--group", name),
             *("--timeout-ms", "10000"),
         )
         assert "InconsistentGroupProtocolException" in classic.output
+        wait_until(
+            lambda: sum(committed(bootstrap, name).values()) == len(sent), "everything committed"
+        )
         group.close(member)
     wait_state(bootstrap, name, ConsumerGroupState.EMPTY)
     # Without members, the group goes over to the other protocol with its offsets.

@@ -335,7 +335,9 @@ def test_python_lines_to_copy(world: World, tmp_path: Path, topic: str, program:
         [sys.executable, "-c", text], capture_output=True, text=True, cwd=tmp_path, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert "producer_id" in done.stdout
+    # DuckDB leaves out columns in the middle, depending on how wide the values are.
+    assert "partition" in done.stdout
+    assert "attributes" in done.stdout
 
 
 def test_spark_lines_to_copy(world: World, tmp_path: Path) -> None:
