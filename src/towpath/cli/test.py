@@ -37,7 +37,7 @@ DEBIAN_PACKAGES = {
 JAVA_TOOLS = Path("tests/integration/java/prepare.py")
 """Downloads the Java clients that some tests run, when it is there."""
 
-WORKERS = "2"
+WORKERS = "3"
 """Test processes. Tests wait for brokers more than they compute; files stay together."""
 
 FAST_MARKERS = "not needs_server and not slow and not fuzz and not thorough"

@@ -16,7 +16,7 @@ from towpath.cli.errors import CliError
 
 def test_pytest_command() -> None:
     assert command.pytest_command("not slow", ["-k", "x"])[1:] == [
-        "-m", "pytest", "-m", "not slow", "-n", "2", "--dist", "loadfile", "-k", "x",
+        "-m", "pytest", "-m", "not slow", "-n", "3", "--dist", "loadfile", "-k", "x",
     ]  # fmt: skip
     assert command.pytest_command(None, ["--pdb"]) == [sys.executable, "-m", "pytest", "--pdb"]
     assert "loadfile" not in command.pytest_command(None, ["-n4"])
