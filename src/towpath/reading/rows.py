@@ -22,13 +22,15 @@ from towpath.reading.parts import FilePart, Part, WalPart
 from towpath.reading.wal_batches import FEW_BYTES, open_batches
 from towpath.reading.wanted import Wanted
 from towpath.records import table
+from towpath.records.batch_groups import grouped
 from towpath.records.few_to_arrow import decode_few
-from towpath.records.open_batch import OpenBatch
 from towpath.records.to_arrow import decode_batches
 from towpath.typed.columns import TypedColumns
 
 GROUP_BYTES = 8 << 20
 """Decoded WAL bytes that become one record batch, about."""
+GROUP_BYTES_MAX = GROUP_BYTES + (1 << 20)
+"""What they are with the last batch, unless a topic has batches above Kafka's default limit."""
 
 
 def rows_of(
@@ -53,11 +55,14 @@ def wal_rows(
     typed: TypedColumns | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of WAL parts that follow each other."""
-    schema = table.arrow_schema()
-    decode = decode_few if _are_few(parts) else decode_batches
     wanted = Wanted(columns, typed)
-    for group in _groups(objects, parts):
-        rows = decode(group, partition, schema)
+    schema = wanted.to_decode()
+    is_few = _are_few(parts)
+    for group in grouped(open_batches(objects, parts), GROUP_BYTES):
+        if is_few:
+            rows = decode_few(group, partition, schema)
+        else:
+            rows = decode_batches(group, partition, schema, GROUP_BYTES_MAX)
         clipped = _between(rows, parts[0].start, parts[-1].end)
         if clipped.num_rows:
             yield wanted.of(clipped)
@@ -97,19 +102,6 @@ def file_rows(
 
 def _are_few(parts: Sequence[WalPart]) -> bool:
     return "numba" not in sys.modules and sum(part.size_bytes for part in parts) <= FEW_BYTES
-
-
-def _groups(objects: WorkerObjects, parts: Sequence[WalPart]) -> Iterator[list[OpenBatch]]:
-    group: list[OpenBatch] = []
-    size_bytes = 0
-    for batch in open_batches(objects, parts):
-        group.append(batch)
-        size_bytes += len(batch.payload)
-        if size_bytes >= GROUP_BYTES:
-            yield group
-            group, size_bytes = [], 0
-    if group:
-        yield group
 
 
 def _between(rows: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:

@@ -27,10 +27,12 @@ class Wanted:
     def to_read(self, stamp: str, schema: pa.Schema) -> list[str]:
         """The columns to read of a file with this stamp and schema; offsets among them, and values
         where typed columns have to be made of them."""
-        names = [name for name in self.names if name not in self._typed]
-        if self._wanted_typed:
-            names += self._wanted_typed if self.are_in(stamp, schema) else [table.VALUE]
-        return [*dict.fromkeys([*names, table.OFFSET])]
+        return self._raw() + self._wanted_typed if self.are_in(stamp, schema) else self._made_of()
+
+    def to_decode(self) -> pa.Schema:
+        """The same for records that are in no file: the fields of the table's schema."""
+        schema = table.arrow_schema()
+        return pa.schema([schema.field(name) for name in self._made_of()])
 
     def are_in(self, stamp: str, schema: pa.Schema) -> bool:
         """Whether a file has the wanted typed columns as they are now. Inferred ones may have come,
@@ -55,6 +57,14 @@ class Wanted:
         ]
         arrays = [made[name] if name in made else rows.column(name) for name in self.names]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+    def _raw(self) -> list[str]:
+        names = [name for name in self.names if name not in self._typed]
+        return [*dict.fromkeys([*names, table.OFFSET])]
+
+    def _made_of(self) -> list[str]:
+        """The raw columns that are wanted, and those that typed ones are made of."""
+        return [*dict.fromkeys([*self._raw(), *([table.VALUE] if self._wanted_typed else [])])]
 
     def _made(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
         assert self._columns is not None

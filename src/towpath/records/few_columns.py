@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from towpath.errors import BatchError, CorruptBatch
@@ -13,7 +13,7 @@ from towpath.records.open_batch import OpenBatch
 from towpath.records.walk import Record, records_of
 
 
-def few_columns(batches: Sequence[OpenBatch], partition: int) -> dict[str, list[Any]]:
+def few_columns(batches: Iterable[OpenBatch], partition: int) -> dict[str, list[Any]]:
     """The records of the batches, in their order, as the columns of `column_names`: times in
     microseconds, headers as pairs. Raises CorruptBatch."""
     found: list[tuple[OpenBatch, Record]] = []

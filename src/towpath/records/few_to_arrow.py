@@ -7,7 +7,7 @@ kernel is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ from towpath.records.few_columns import few_columns
 from towpath.records.open_batch import OpenBatch
 
 
-def decode_few(batches: Sequence[OpenBatch], partition: int, schema: pa.Schema) -> pa.RecordBatch:
+def decode_few(batches: Iterable[OpenBatch], partition: int, schema: pa.Schema) -> pa.RecordBatch:
     """The records of the batches, in their order. Raises CorruptBatch."""
     columns = few_columns(batches, partition)
     arrays = [column_of(columns[field.name], field.type) for field in schema]

@@ -2,11 +2,15 @@
 
 The wire format is decoded by `kernels/to_arrow.py`, which is loaded when it is first needed: call
 this off the event loop. The result owns its memory; the given bytes may go once a call returns.
+
+Batches may come from an iterator that opens them one by one. Each is taken apart at once, while the
+processor's caches still hold what was decompressed, and its values go right where the column has
+them: joining all of them first costs a third of the decoding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +21,7 @@ from towpath.errors import CorruptBatch
 from towpath.objects.store import Buffer
 from towpath.records import table, walk
 from towpath.records.batch import ATTRIBUTE_LOG_APPEND_TIME, BatchHeader
+from towpath.records.gathered import GatheredColumn, binary_column
 from towpath.records.open_batch import OpenBatch, corrupt, open_batch
 
 if TYPE_CHECKING:
@@ -26,6 +31,8 @@ BATCH_FIELDS: Final = 7
 """How many numbers of a batch the kernel needs."""
 ARROW_BYTES_MAX: Final = (1 << 31) - 1
 """What 32-bit offsets of an Arrow column can reach."""
+CHUNK_BYTES: Final = 256 << 10
+"""Smaller batches are taken apart together: calling a kernel takes as long as some records."""
 
 
 def batches_to_arrow(
@@ -33,45 +40,104 @@ def batches_to_arrow(
 ) -> pa.RecordBatch:
     """The records of whole batches, each given with its base offset, in that order.
 
-    `schema` is `table.arrow_schema` with any field ids. CorruptBatch, which names the base offset,
-    for whatever is wrong with a batch; OverflowError if the records are too many bytes for one
-    Arrow batch (2 GiB): give fewer.
+    `schema` is `table.arrow_schema` with any field ids, or some of its fields; what is not asked
+    for is not looked at. CorruptBatch, which names the base offset, for whatever is wrong with a
+    batch; OverflowError if the records are too many bytes for one Arrow batch (2 GiB): give fewer.
     """
-    opened = [open_batch(batch, base_offset) for batch, base_offset in batches]
+    opened = (open_batch(batch, base_offset) for batch, base_offset in batches)
     return decode_batches(opened, partition, schema)
 
 
 def decode_batches(
-    batches: Sequence[OpenBatch], partition: int, schema: pa.Schema
+    batches: Iterable[OpenBatch], partition: int, schema: pa.Schema, bytes_expected: int = 0
 ) -> pa.RecordBatch:
-    """Like `batches_to_arrow`, for batches that were opened before."""
-    # numba takes a second to load, and is not wanted in a process that decodes nothing.
-    from towpath.records.kernels import to_arrow as kernels
+    """Like `batches_to_arrow`, for batches that are open. `bytes_expected` is what the values may
+    take together; if they take more, they are moved."""
+    decoder = _Decoder(schema, bytes_expected)
+    for chunk in _chunks(batches):
+        decoder.add(chunk)
+    return decoder.rows(partition)
 
-    size_bytes = sum(len(batch.payload) for batch in batches)
-    if size_bytes > ARROW_BYTES_MAX:
-        raise OverflowError(
-            f"{len(batches)} batches of {size_bytes} bytes together are too much for one Arrow "
-            f"batch, which takes {ARROW_BYTES_MAX}"
-        )
-    data = _joined(batches)
-    row_count = sum(batch.header.record_count for batch in batches)
-    offsets = np.empty(row_count, np.int64)
-    timestamps_us = np.empty(row_count, np.int64)
-    records = np.empty((row_count, kernels.RECORD_FIELDS), np.int32)
-    code, wrong, index = kernels.find(data, _rows(batches), offsets, timestamps_us, records)
-    if code != walk.OK:
-        raise _damaged(batches[wrong], index, code)
-    arrays = {
-        table.PARTITION: _plain(pa.int32(), np.full(row_count, partition, np.int32)),
-        table.OFFSET: _plain(pa.int64(), offsets),
-        table.TIMESTAMP: _plain(table.TIMESTAMP_TYPE, timestamps_us),
-        table.KEY: _binary(kernels, data, records, kernels.KEY_AT, pa.binary()),
-        table.VALUE: _binary(kernels, data, records, kernels.VALUE_AT, pa.binary()),
-        table.HEADERS: _headers(kernels, data, records, batches, schema.field(table.HEADERS).type),
-        **_batch_columns([batch.header for batch in batches]),
-    }
-    return pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
+
+def _chunks(batches: Iterable[OpenBatch]) -> Iterator[list[OpenBatch]]:
+    """Large batches by themselves, small ones together."""
+    chunk: list[OpenBatch] = []
+    total_bytes, chunk_bytes = 0, 0
+    for count, batch in enumerate(batches, 1):
+        total_bytes += len(batch.payload)
+        if total_bytes > ARROW_BYTES_MAX:
+            raise OverflowError(
+                f"{count} batches of {total_bytes} bytes together are too much for one Arrow "
+                f"batch, which takes {ARROW_BYTES_MAX}"
+            )
+        chunk.append(batch)
+        chunk_bytes += len(batch.payload)
+        if chunk_bytes >= CHUNK_BYTES:
+            yield chunk
+            chunk, chunk_bytes = [], 0
+    if chunk:
+        yield chunk
+
+
+class _Decoder:
+    """The columns of one Arrow batch while they grow."""
+
+    def __init__(self, schema: pa.Schema, bytes_expected: int) -> None:
+        # numba takes a second to load, and is not wanted in a process that decodes nothing.
+        from towpath.records.kernels import to_arrow as kernels
+
+        self._kernels = kernels
+        self._schema = schema
+        self._names = frozenset(schema.names)
+        self._batches: list[BatchHeader] = []
+        self._offsets: list[NDArray[np.int64]] = []
+        self._timestamps_us: list[NDArray[np.int64]] = []
+        self._keys = GatheredColumn()
+        self._values = GatheredColumn(bytes_expected)
+        self._headers: list[pa.Array] = []
+
+    def add(self, chunk: Sequence[OpenBatch]) -> None:
+        """Take some batches apart. Raises CorruptBatch."""
+        kernels = self._kernels
+        data = _joined(chunk)
+        row_count = sum(batch.header.record_count for batch in chunk)
+        offsets = np.empty(row_count, np.int64)
+        timestamps_us = np.empty(row_count, np.int64)
+        records = np.empty((row_count, kernels.RECORD_FIELDS), np.int32)
+        code, wrong, index = kernels.find(data, _rows(chunk), offsets, timestamps_us, records)
+        if code != walk.OK:
+            raise _damaged(chunk[wrong], index, code)
+        self._batches += [batch.header for batch in chunk]
+        self._offsets.append(offsets)
+        self._timestamps_us.append(timestamps_us)
+        if table.KEY in self._names:
+            self._keys.add(kernels, data, records, kernels.KEY_AT)
+        if table.VALUE in self._names:
+            self._values.add(kernels, data, records, kernels.VALUE_AT)
+        if table.HEADERS in self._names:
+            kind = self._schema.field(table.HEADERS).type
+            self._headers.append(_headers(kernels, data, records, chunk, kind))
+
+    def rows(self, partition: int) -> pa.RecordBatch:
+        """All that was added."""
+        row_count = sum(len(offsets) for offsets in self._offsets)
+        arrays = _batch_columns(self._batches)
+        arrays[table.PARTITION] = _plain(pa.int32(), np.full(row_count, partition, np.int32))
+        arrays[table.OFFSET] = _plain(pa.int64(), _one(self._offsets))
+        arrays[table.TIMESTAMP] = _plain(table.TIMESTAMP_TYPE, _one(self._timestamps_us))
+        if table.KEY in self._names:
+            arrays[table.KEY] = self._keys.column()
+        if table.VALUE in self._names:
+            arrays[table.VALUE] = self._values.column()
+        if table.HEADERS in self._names:
+            kind = self._schema.field(table.HEADERS).type
+            arrays[table.HEADERS] = pa.concat_arrays(self._headers or [pa.array([], kind)])
+        chosen = [arrays[name] for name in self._schema.names]
+        return pa.RecordBatch.from_arrays(chosen, schema=self._schema)
+
+
+def _one(pieces: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, np.int64), *pieces])
 
 
 def _damaged(batch: OpenBatch, record: int, code: int) -> CorruptBatch:
@@ -113,25 +179,6 @@ def _plain(kind: pa.DataType, values: NDArray[Any], valid: pa.Buffer | None = No
     return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(values)])
 
 
-def _binary(
-    kernels: ModuleType,
-    data: NDArray[np.uint8],
-    rows: NDArray[np.int32],
-    field: int,
-    kind: pa.DataType,
-) -> pa.Array:
-    """One field of the rows as a column of bytes or text."""
-    count = len(rows)
-    offsets = np.zeros(count + 1, np.int32)
-    target = np.empty(int(np.maximum(rows[:, field + 1], 0).sum(dtype=np.int64)), np.uint8)
-    valid = np.zeros((count + 7) // 8, np.uint8)
-    nulls = kernels.gather(data, rows, field, offsets, target, valid)
-    assert nulls >= 0, "the fields found are those that are gathered"
-    bitmap = pa.py_buffer(valid) if nulls else None
-    buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(target)]
-    return pa.Array.from_buffers(kind, count, buffers, nulls)
-
-
 def _headers(
     kernels: ModuleType,
     data: NDArray[np.uint8],
@@ -152,8 +199,8 @@ def _headers(
         count,
         [None],
         children=[
-            _binary(kernels, data, headers, kernels.KEY_AT, pa.string()),
-            _binary(kernels, data, headers, kernels.VALUE_AT, pa.binary()),
+            binary_column(kernels, data, headers, kernels.KEY_AT, pa.string()),
+            binary_column(kernels, data, headers, kernels.VALUE_AT, pa.binary()),
         ],
     )
     buffers = [None, pa.py_buffer(list_offsets)]

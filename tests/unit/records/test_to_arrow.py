@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -28,6 +30,7 @@ from towpath.records.build import (
     seal,
     varint,
 )
+from towpath.records.open_batch import OpenBatch, open_batch
 from towpath.records.to_arrow import batches_to_arrow
 
 SCHEMA = table.arrow_schema()
@@ -60,6 +63,10 @@ class Made(NamedTuple):
 
     data: bytes
     base_offset: int
+
+
+class Payload(bytearray):
+    """Can be watched for its end."""
 
 
 def stored(
@@ -138,6 +145,52 @@ def loaded_kernels() -> None:
 def test_rows_are_what_the_python_walk_reads(batches: list[Made]) -> None:
     expected = [row for made in batches for row in expected_rows(made)]
     assert plain(decode(*batches)) == expected
+
+
+@given(st.lists(made_batches, min_size=2, max_size=5), st.integers(0, 40))
+def test_rows_are_the_same_when_batches_are_taken_apart_one_by_one(
+    batches: list[Made], bytes_expected: int
+) -> None:
+    opened = [open_batch(made.data, made.base_offset) for made in batches]
+    together = to_arrow.decode_batches(opened, PARTITION, SCHEMA)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(to_arrow, "CHUNK_BYTES", 1)
+        rows = to_arrow.decode_batches(iter(opened), PARTITION, SCHEMA, bytes_expected)
+    rows.validate(full=True)
+    assert rows.equals(together)
+
+
+@given(st.lists(made_batches, max_size=3), st.sets(st.sampled_from(SCHEMA.names), min_size=1))
+def test_only_the_wanted_columns(batches: list[Made], names: set[str]) -> None:
+    chosen = [name for name in reversed(SCHEMA.names) if name in names]
+    schema = pa.schema([SCHEMA.field(name) for name in chosen])
+    rows = batches_to_arrow(batches, PARTITION, schema)
+    rows.validate(full=True)
+    assert rows.equals(decode(*batches).select(chosen))
+
+
+def test_batches_are_opened_when_their_turn_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was decompressed is taken apart before the next is: a group is never held as a whole."""
+    alive, most = 0, 0
+
+    def one_goes() -> None:
+        nonlocal alive
+        alive -= 1
+
+    def opened() -> Iterator[OpenBatch]:
+        nonlocal alive, most
+        for number in range(20):
+            base_offset, header, payload = open_batch(GOOD, 2 * number)
+            held = Payload(payload)
+            weakref.finalize(held, one_goes)
+            alive += 1
+            most = max(most, alive)
+            yield OpenBatch(base_offset, header, held)
+            del held
+
+    monkeypatch.setattr(to_arrow, "CHUNK_BYTES", 1)
+    assert to_arrow.decode_batches(opened(), PARTITION, SCHEMA).num_rows == 40
+    assert most <= 2
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=compression.NAMES)

@@ -2,8 +2,8 @@
 
 A pure function of the job and the objects: the same job gives the same rows, whoever runs it and
 however often. Memory is bounded whatever the job's size: a read of 8 MiB (and from a service what
-is read ahead), the batches of one row group, and what the Parquet writer holds of it. (A batch is
-held as a whole, however large it is.)
+is read ahead), a batch, the columns of one row group, and what the Parquet writer holds of it. (A
+batch is held as a whole, however large it is.)
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from towpath.lakehouse.jobs.wal_ranges import ranges
 from towpath.lakehouse.plan import Job, JobResult
 from towpath.objects.worker import WorkerObjects
 from towpath.records import table
+from towpath.records.batch_groups import grouped
 from towpath.records.open_batch import OpenBatch, open_batch
 from towpath.records.to_arrow import decode_batches
 
@@ -40,8 +41,8 @@ def run(job: Job, objects: WorkerObjects, attempt: str) -> JobResult:
     schema = table.arrow_schema(job.field_ids)
     next_offset = job.start
     with ParquetOut(job, objects, attempt) as out:
-        for group in _groups(job, objects):
-            rows = decode_batches(group, job.partition, schema)
+        for group in grouped(_batches(job, objects), job.row_group_bytes, ROW_BYTES):
+            rows = decode_batches(group, job.partition, schema, job.row_group_bytes)
             next_offset = _check_offsets(job, rows, next_offset)
             out.write(rows)
         if next_offset != job.end:
@@ -65,21 +66,6 @@ def _check_offsets(job: Job, rows: pa.RecordBatch, next_offset: int) -> int:
     if end > job.end or not np.array_equal(offsets, np.arange(next_offset, end)):
         raise LogDamaged(f"{job.title}: the records from {next_offset} on do not follow each other")
     return end
-
-
-def _groups(job: Job, objects: WorkerObjects) -> Iterator[list[OpenBatch]]:
-    """Batches for one row group each, checked and decompressed."""
-    group: list[OpenBatch] = []
-    size_bytes = 0
-    for batch in _batches(job, objects):
-        group.append(batch)
-        size_bytes += len(batch.payload) + ROW_BYTES * batch.header.record_count
-        if size_bytes >= job.row_group_bytes:
-            yield group
-            group = []
-            size_bytes = 0
-    if group:
-        yield group
 
 
 def _batches(job: Job, objects: WorkerObjects) -> Iterator[OpenBatch]:
