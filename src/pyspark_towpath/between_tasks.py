@@ -8,6 +8,7 @@ their own for that (`worker_daemon`); in a user's session the workers are Spark'
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
@@ -33,10 +34,14 @@ def lighten() -> None:
     if REUSED not in os.environ:
         return
     forget_archives()
-    if not gc.get_freeze_count():
-        # What is loaded stays: there is no garbage to be found in it. Only once, so that what
-        # becomes garbage later is still found.
-        gc.freeze()
+    _freeze_once()
+
+
+@functools.cache
+def _freeze_once() -> None:
+    """What is loaded stays: there is no garbage to be found in it. Only once, so that what becomes
+    garbage later is still found. (`gc.get_freeze_count` could tell, but counts it all: 8 ms.)"""
+    gc.freeze()
 
 
 def forget_archives() -> None:
