@@ -7,21 +7,22 @@ Every row is held against something measured in the same run, and the ratio is t
 run, then the median over the runs; in brackets the least and the greatest. Within a run each value
 is the median of several repetitions, in which the systems take turns.
 
-- **Spark read**: `spark.read.format(...).load().write.format("noop").mode("overwrite").save()` of
-  a whole topic of 4 partitions, lz4 from the producer, from `load` to the end of the write, in a
-  warm session (`local[*]`, 4 GiB heap, everything else as it comes; the same Java for all), from
-  the data directory: `table` is compacted as a whole, `tail` not at all, and of `both` the first
-  half is. `kafka + spark` is Spark's Kafka source on Apache Kafka with the same records, all seven
-  columns that it has by default (key, value, topic, partition, offset, timestamp, timestampType;
-  headers are an option and left out). Ours reads the columns that tell the same of a record (key,
-  value, partition, offset, timestamp, and the attributes, which have the type of the timestamp;
-  `columns` is an option). *All ten columns* are what `format("towpath")` gives without it: headers,
-  producer_id, producer_epoch and base_sequence too, held against the same seven of the other side.
-  `kafka + spark, tuned` has large polls and fetches and ParallelGC. Before, and not
-  measured, each session counts what it gets: records, bytes of values and the sum of all offsets
-  must be those of every record once. MB are keys and values, uncompressed. CPU time is that of the
-  driver, its JVM and its Python workers; that of Kafka's broker, which the other way also needs, is
-  not counted (`broker_cpu_seconds` in `read.json`). The page cache is warm for all.
+- **Spark read**: `spark.read.format(...).load().write.format("noop").mode("overwrite").save()` of a
+  whole topic of 4 partitions, lz4 from the producer, from `load` to the end of the write, in a warm
+  session (`local[*]`, 4 GiB heap, everything else as it comes; the same Java for all), which has
+  read the topic six times before, from the data directory: `table` is compacted as a whole, `tail`
+  not at all, and of `both` the first half is. `kafka + spark` is Spark's Kafka source on Apache
+  Kafka with the same records, all seven columns that it has by default (key, value, topic,
+  partition, offset, timestamp, timestampType; headers are an option and left out). Ours reads the
+  columns that tell the same of a record (key, value, partition, offset, timestamp, and the
+  attributes, which have the type of the timestamp; `columns` is an option). *All ten columns* are
+  what `format("towpath")` gives without it: headers, producer_id, producer_epoch and base_sequence
+  too, held against the same seven of the other side. `kafka + spark, tuned` has large polls and
+  fetches and ParallelGC. Before, and not measured, each session counts what it gets: records, bytes
+  of values and the sum of all offsets must be those of every record once. MB are keys and values,
+  uncompressed. CPU time is that of the driver, its JVM and its Python workers; that of Kafka's
+  broker, which the other way also needs, is not counted (`broker_cpu_seconds` in `read.json`). The
+  page cache is warm for all.
 - **`sql`**: `towpath sql QUERY --output json` in a new process, from its start to its end, against
   a new Python process that imports DuckDB and asks it the same over `read_parquet` of exactly the
   topic's files. Both answers must be the same. The page cache is warm. The filter takes the middle

@@ -14,6 +14,9 @@ class Scale:
     read_bytes: int
     """Keys and values of a topic that is read."""
 
+    read_warm_ups: int
+    """Reads before those that count: the JVM compiles and sizes its heap for some of them."""
+
     read_repetitions: int
     cold_records: int
     filter_records: int
@@ -32,7 +35,8 @@ class Scale:
 
 FULL = Scale(
     read_bytes=500 * MB,
-    read_repetitions=3,
+    read_warm_ups=5,
+    read_repetitions=5,
     cold_records=1_000_000,
     filter_records=10_000_000,
     sql_repetitions=7,
@@ -44,6 +48,7 @@ FULL = Scale(
 
 QUICK = Scale(
     read_bytes=50 * MB,
+    read_warm_ups=1,
     read_repetitions=1,
     cold_records=100_000,
     filter_records=1_000_000,
