@@ -27,7 +27,7 @@ from bench.shared.process_tree import (
 )
 from towpath.compactor import Compactor
 from towpath.config.settings import Settings
-from towpath.lakehouse.pipeline import RoundSummary
+from towpath.lakehouse.rounds import RoundSummary
 from towpath.observe import logging
 
 ROUNDS_MAX = 50

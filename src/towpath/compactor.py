@@ -25,8 +25,9 @@ from towpath.lakehouse.file_gc import FileCollector
 from towpath.lakehouse.iceberg.locations import Locations, root_uri
 from towpath.lakehouse.lazy_tables import LazyTables
 from towpath.lakehouse.orphan_files import OrphanFiles
-from towpath.lakehouse.pipeline import Pipeline, RoundSummary, RoundWatcher
+from towpath.lakehouse.pipeline import Pipeline
 from towpath.lakehouse.possible import why_no_tables
+from towpath.lakehouse.rounds import RoundSummary, RoundWatcher
 from towpath.lakehouse.runners.open import open_runner
 from towpath.lakehouse.runners.spark_settings import SparkSettings
 from towpath.lakehouse.service import PipelineService, RoundObserver

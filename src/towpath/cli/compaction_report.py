@@ -11,7 +11,7 @@ from towpath.cli.errors import say
 from towpath.cli.output import Output, table
 
 if TYPE_CHECKING:
-    from towpath.lakehouse.pipeline import RoundSummary, TopicSummary
+    from towpath.lakehouse.rounds import RoundSummary, TopicSummary
 
 MB = 1_000_000
 COLUMNS = ("topic", "tasks", "records", "input MB", "MB/s", "files", "file MB", "snapshot")

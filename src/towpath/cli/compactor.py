@@ -14,7 +14,7 @@ from towpath.cli.settings import ConfigFile, SetFlags, load
 if TYPE_CHECKING:
     from towpath.compactor import Compactor
     from towpath.config import Settings
-    from towpath.lakehouse.pipeline import RoundSummary
+    from towpath.lakehouse.rounds import RoundSummary
 
 HELP = """Turn topics into Iceberg tables; `towpath up` runs one by itself.
 

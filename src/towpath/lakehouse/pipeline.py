@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
 
 import structlog
 
@@ -21,7 +20,8 @@ from towpath.lakehouse.pauses import Pauses
 from towpath.lakehouse.plan import Job, JobKind, JobResult
 from towpath.lakehouse.planner import Planner, Range
 from towpath.lakehouse.publish import Publisher, TooManyConflicts
-from towpath.lakehouse.runners.runner import Progress, Runner, RunnerUnavailable
+from towpath.lakehouse.rounds import RoundSummary, RoundWatcher
+from towpath.lakehouse.runners.runner import Runner, RunnerUnavailable
 from towpath.lakehouse.saga import Checkpoint, Saga, describe
 from towpath.lakehouse.settings import PipelineSettings
 from towpath.lakehouse.swap import FileName, IndexSwap
@@ -40,45 +40,6 @@ TABLE_LOCK_ATTEMPTS = 20
 TABLE_LOCK_PAUSE_MS = 100
 
 logger = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class TopicSummary:
-    """What a round did for one topic."""
-
-    tasks: int = 0
-    records: int = 0
-    files: int = 0
-    input_bytes: int = 0
-    file_bytes: int = 0
-    snapshot_id: int | None = None
-
-
-@dataclass(slots=True)
-class RoundSummary:
-    """What a round did."""
-
-    topics: dict[str, TopicSummary] = field(default_factory=dict)
-    cpu_seconds: float = 0.0
-    failures: list[str] = field(default_factory=list)
-    more: bool = False
-    """Whether something was due that the round left for the next one."""
-
-    @property
-    def tasks(self) -> int:
-        return sum(topic.tasks for topic in self.topics.values())
-
-    def of(self, topic: str) -> TopicSummary:
-        """The topic's part, made when it is first asked for."""
-        return self.topics.setdefault(topic, TopicSummary())
-
-
-class RoundWatcher(Progress, Protocol):
-    """Who is told how a round goes."""
-
-    def planned(self, jobs: Sequence[Job]) -> None:
-        """These jobs will be run."""
-        ...
 
 
 @dataclass(slots=True)

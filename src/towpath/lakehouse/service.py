@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from towpath.lakehouse.pauses import Pauses
-from towpath.lakehouse.pipeline import Pipeline, RoundSummary, RoundWatcher
+from towpath.lakehouse.pipeline import Pipeline
+from towpath.lakehouse.rounds import RoundSummary, RoundWatcher
 from towpath.lakehouse.runners.runner import Runner
 from towpath.lakehouse.settings import PipelineSettings
 from towpath.observe.metrics import Metrics

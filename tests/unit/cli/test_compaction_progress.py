@@ -13,8 +13,8 @@ from tests.unit.lakehouse.helpers_jobs import some_job
 from towpath.cli.compaction_progress import LoggedProgress, RoundProgress, Tally
 from towpath.cli.compaction_report import show_summary
 from towpath.cli.output import Output
-from towpath.lakehouse.pipeline import RoundSummary
 from towpath.lakehouse.plan import JobProgress, JobResult, ParquetFile
+from towpath.lakehouse.rounds import RoundSummary
 
 FILE = ParquetFile("a.parquet", 10, 1, 10, 10, 19, 0, 0)
 

@@ -16,8 +16,9 @@ from towpath.gc.deleted_topics import DeletedTopics
 from towpath.gc.settings import GcSettings
 from towpath.gc.wal import WalCollector
 from towpath.lakehouse.jobs import compact, key_compact, rewrite
-from towpath.lakehouse.pipeline import Pipeline, RoundSummary, topic_ref
+from towpath.lakehouse.pipeline import Pipeline, topic_ref
 from towpath.lakehouse.plan import Job, JobKind, JobResult
+from towpath.lakehouse.rounds import RoundSummary
 from towpath.lakehouse.runners.runner import Progress, Runner
 from towpath.lakehouse.settings import PipelineSettings
 from towpath.lakehouse.tables import TopicRef
