@@ -22,15 +22,13 @@ from towpath.reading.parts import FilePart, Part, WalPart
 from towpath.reading.wal_batches import FEW_BYTES, open_batches
 from towpath.reading.wanted import Wanted
 from towpath.records import table
-from towpath.records.batch_groups import grouped
+from towpath.records.batch_groups import BEYOND_BYTES, grouped
 from towpath.records.few_to_arrow import decode_few
 from towpath.records.to_arrow import decode_batches
 from towpath.typed.columns import TypedColumns
 
 GROUP_BYTES = 8 << 20
 """Decoded WAL bytes that become one record batch, about."""
-GROUP_BYTES_MAX = GROUP_BYTES + (1 << 20)
-"""What they are with the last batch, unless a topic has batches above Kafka's default limit."""
 
 
 def rows_of(
@@ -62,7 +60,7 @@ def wal_rows(
         if is_few:
             rows = decode_few(group, partition, schema)
         else:
-            rows = decode_batches(group, partition, schema, GROUP_BYTES_MAX)
+            rows = decode_batches(group, partition, schema, GROUP_BYTES + BEYOND_BYTES)
         clipped = _between(rows, parts[0].start, parts[-1].end)
         if clipped.num_rows:
             yield wanted.of(clipped)

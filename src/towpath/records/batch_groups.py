@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import Final
 
 from towpath.records.open_batch import OpenBatch
+
+BEYOND_BYTES: Final = 1 << 20
+"""By how much a group may be larger than asked, unless a topic has batches above Kafka's default
+limit."""
 
 
 def grouped(

@@ -22,7 +22,7 @@ from towpath.lakehouse.jobs.wal_ranges import ranges
 from towpath.lakehouse.plan import Job, JobResult
 from towpath.objects.worker import WorkerObjects
 from towpath.records import table
-from towpath.records.batch_groups import grouped
+from towpath.records.batch_groups import BEYOND_BYTES, grouped
 from towpath.records.open_batch import OpenBatch, open_batch
 from towpath.records.to_arrow import decode_batches
 
@@ -40,9 +40,10 @@ def run(job: Job, objects: WorkerObjects, attempt: str) -> JobResult:
     began_s = time.process_time()
     schema = table.arrow_schema(job.field_ids)
     next_offset = job.start
+    bytes_expected = job.row_group_bytes + BEYOND_BYTES
     with ParquetOut(job, objects, attempt) as out:
         for group in grouped(_batches(job, objects), job.row_group_bytes, ROW_BYTES):
-            rows = decode_batches(group, job.partition, schema, job.row_group_bytes)
+            rows = decode_batches(group, job.partition, schema, bytes_expected)
             next_offset = _check_offsets(job, rows, next_offset)
             out.write(rows)
         if next_offset != job.end:
